@@ -16,10 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dpcore._backend import default_threads
-from dpcore.batch.release.group_bounds import finds_bounds
-from dpcore.batch.release.people import ValuesAnswer
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.private_groups import KeysAnswer
 from dpcore.batch.release.tallying import names_of
 from dpcore.batch.tables.pieces import FileInfo
 from dpcore.batch.tables.row_hash import hash_key, types_of_rows
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
+    from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.progress import Progress
     from dpcore.spark.table_input import SparkInput
@@ -195,12 +193,10 @@ class SparkPasses:
         """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        counting = [answer for answer in plan.answers if isinstance(answer, ValuesAnswer)]
+        counting = [answer for answer in plan.answers if answer.counts_values]
         if not counting:
             return {}
-        job, frame = self._prepared(
-            plan, [name for answer in plan.answers if isinstance(answer, ValuesAnswer) for name in names_of(answer)]
-        )
+        job, frame = self._prepared(plan, [name for answer in counting for name in names_of(answer)])
         values = frame.mapInArrow(functools.partial(part_functions.listed, stamp(), job), VALUES)
         counted = values.distinct().groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
         stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
@@ -219,12 +215,12 @@ def _column(place: str, field: pa.Field | None) -> Any:
 
 def moves_rows(plan: ReleasePlan) -> bool:
     """Whether tasks hand rows or cells of rows to others: those of a unit, or values that are counted once."""
-    return plan.unit_type is not None or any(isinstance(answer, ValuesAnswer) for answer in plan.answers)
+    return plan.unit_type is not None or any(answer.counts_values for answer in plan.answers)
 
 
-def _waits(answer: object) -> bool:
+def _waits(answer: Answer) -> bool:
     """Whether the size of a statistic depends on keys or bounds that another pass finds."""
-    return isinstance(answer, KeysAnswer) or isinstance(getattr(answer, "grouping", None), PrivateGrouping) or finds_bounds(answer)
+    return answer.waits_for_keys or isinstance(answer.keyed_by, PrivateGrouping) or answer.waits_for_bounds
 
 
 def _check_size(size: int) -> None:

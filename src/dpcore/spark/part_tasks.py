@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore.batch.release.answers import Answer
 from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.release.people import ValuesAnswer
 from dpcore.batch.tables.derivation import Derivations
 from dpcore.batch.tables.progress import Silent
 from dpcore.errors import DataError, DpcoreError, StorageError
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.plan import ReleasePlan
     from dpcore.batch.tables.pieces import FileInfo
 
@@ -86,7 +85,7 @@ def merged(parts: Iterable[bytes]) -> Part | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(Answer):
     """The answer to a query whose statistic another pass finds."""
 
     section: Any
@@ -133,8 +132,8 @@ class PartJob:
 
     def tallied(self, batches: Iterable[pa.RecordBatch]) -> Part:
         """The statistic of each query; those of values are found elsewhere."""
-        answers = tuple(Elsewhere(each.section) if isinstance(each, ValuesAnswer) else each for each in self.plan.answers)
-        with self._passes(batches, cast("tuple[Answer, ...]", answers)) as (passes, plan):
+        answers = tuple(Elsewhere(each.section) if each.counts_values else each for each in self.plan.answers)
+        with self._passes(batches, answers) as (passes, plan):
             return Part(*passes.add_up(plan, ""))
 
     def counted(self, place: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,7 +144,7 @@ class PartJob:
     def listed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The different values that queries count: each with its group, and with the place of the query."""
         answers: list[Any] = [
-            ListedValues.of(each) if isinstance(each, ValuesAnswer) else Elsewhere(each.section) for each in self.plan.answers
+            ListedValues.of(cast("Any", each)) if each.counts_values else Elsewhere(each.section) for each in self.plan.answers
         ]
         with self._passes(batches, tuple(answers)) as (passes, plan):
             for place, found in enumerate(passes.add_up(plan, "")[0]):
@@ -213,9 +212,8 @@ def _listed(place: int, values: pa.Array, groups: Any) -> pa.RecordBatch:
 
 def counts_of(found: Iterable[tuple[int, int, int]], plan: ReleasePlan) -> dict[int, npt.NDArray[np.int64]]:
     """Numbers of different values, for a query and a group each, as arrays over the groups of each query."""
-    counts = {
-        place: np.zeros(answer.whole.groups, np.int64) for place, answer in enumerate(plan.answers) if isinstance(answer, ValuesAnswer)
-    }
+    groups = {place: answer.keyed_by for place, answer in enumerate(plan.answers) if answer.counts_values}
+    counts = {place: np.zeros(1 if each is None else each.size, np.int64) for place, each in groups.items()}
     for place, group, count in found:
         counts[place][group] = count
     return counts

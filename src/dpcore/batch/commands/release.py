@@ -142,10 +142,9 @@ def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
 
 def _print_end(plan: ReleasePlan) -> None:
     from dpcore.batch.commands import release_text
-    from dpcore.batch.release.synthetic import SyntheticAnswer
 
     for answer in plan.answers:
-        if isinstance(answer, SyntheticAnswer):
+        if answer.table is not None:
             echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
     echo(f"spent {release_text.statement(plan.job)}", err=True)

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
 from dpcore.batch.release.answers import Noise
-from dpcore.batch.release.found_bounds import Bounded
-from dpcore.batch.release.groups import GroupedAnswer
-from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.queries import CovarianceQuery, SyntheticQuery
 from dpcore.batch.release.stepped import error_in_own_unit, in_own_unit, noise_in_own_unit
-from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee, spaced
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 
@@ -35,9 +30,10 @@ def describe(plan: ReleasePlan) -> str:
     """Input, outputs and ledger of a plan, one line each."""
     ledger = plan.job.ledger
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
-    lines += [f"table   {_table(answer)}" for answer in plan.answers if isinstance(answer, SyntheticAnswer)]
+    ways = [(what, answer.section, how) for answer in plan.answers for what, how in answer.ways]
+    lines += [f"{what:8}{how}" for what, _, how in ways if what == "table"]
     lines += _derived(plan.job)
-    lines += [way for answer in plan.answers for way in _ways(answer)]
+    lines += [f"{what:8}{plain_name(section.name)}: {how}" for what, section, how in ways if what != "table"]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
 
 
@@ -49,24 +45,6 @@ def _derived(job: ReleaseJob) -> list[str]:
     lines += [f"derive  {plain_name(each.name)} = {spaced(each.sql)}" for each in job.derive]
     lines += [] if job.where is None else [f"where   {spaced(job.where)}"]
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
-
-
-def _ways(answer: Answer) -> list[str]:
-    """How bounds are found and how a moment is made, which follows from public parameters."""
-    each = answer.each if isinstance(answer, GroupedAnswer) else answer
-    name = plain_name(answer.section.name)
-    if isinstance(each, Bounded):
-        return [f"bounds  {name}: {each.way}", *_ways(each.widest)]
-    return [f"spread  {name}: {each.way}"] if isinstance(each, MomentAnswer) else []
-
-
-def _table(answer: SyntheticAnswer) -> str:
-    """Rows and cells of a synthetic table."""
-    section, counts = answer.section, len(answer.histograms)
-    unsaid = "as many rows as are read" if answer.n_is_public else "a noisy number of rows"
-    wanted = unsaid if section.draws is None else f"{section.draws:,} row{'s' if section.draws > 1 else ''}"
-    which = "one histogram" if counts == 1 else f"{counts} histograms"
-    return f"{section.output}: {wanted}, drawn from {answer.size:,} cells of {which}"
 
 
 def statement(job: ReleaseJob) -> str:
@@ -125,9 +103,7 @@ def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, 
 
 def columns_in_words(section: Query) -> str:
     """The columns that a query reads, as text."""
-    if isinstance(section, CovarianceQuery):
-        return ", ".join(section.columns)
-    return ", ".join(column.name for column in section.columns) if isinstance(section, SyntheticQuery) else plain_number(section.column)
+    return ", ".join(section.column_names) or plain_number(None)
 
 
 def _drawn(noise: Noise) -> tuple[str, str, str]:

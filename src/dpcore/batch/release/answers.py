@@ -6,7 +6,7 @@ import functools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,12 +19,16 @@ from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Lapla
 from dpcore.sums import ExactSum, clamped_sum
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
     import numpy.typing as npt
 
     from dpcore.batch.jobfile.fields import Section
     from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.queries import CountQuery, HistogramQuery, MeanQuery, Query, SumQuery
+    from dpcore.batch.release.queries import CountQuery, HistogramQuery, MeanQuery, SumQuery
     from dpcore.batch.release.sensitivity import Contribution, Sensitivity
+    from dpcore.batch.release.table import Table, TableColumn
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
 
@@ -58,36 +62,86 @@ AT_LEAST = {"coverage": "at least"}
 FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
 
 
-class Answer(Protocol):
-    """A query with its noise, ready to run."""
+class Answer:
+    """Base: a query with its noise, ready to run.
+
+    Attributes
+    ----------
+    section : Query
+        The query of the job.
+    waits_for_keys : bool
+        Whether the answer is found by a pass that counts the units of keys.
+    counts_values : bool
+        Whether the statistic is how many different values there are, which parts of a table cannot count apart.
+    """
+
+    __slots__ = ()
+    section: Any
+    waits_for_keys: ClassVar[bool] = False
+    counts_values: ClassVar[bool] = False
+
+    if TYPE_CHECKING:  # what each has, as a field, a property or a method
+
+        @property
+        def reads(self) -> tuple[tuple[str, Cells], ...]:
+            """The columns that it needs, and how each is read."""
+
+        def tally(self, rows: int, read: list[Array]) -> Any:
+            """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
+
+        def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
+            """A private answer: the keys of the document except name, kind and budget."""
 
     @property
-    def section(self) -> Query:
-        """The query of the job."""
+    def keyed_by(self) -> Any:
+        """The groups that it is for, if there are some."""
+        return None
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """The columns that it needs, and how each is read."""
+    def waits_for_bounds(self) -> bool:
+        """Whether a pass that counts numbers in bins comes before the rows are added up."""
+        return False
 
     @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise that it draws."""
+        return ()
 
     @property
     def rho(self) -> float | None:
         """ρ of zero-concentrated privacy of the answer, rounded up; None if none is known."""
+        return None
+
+    @property
+    def fewest_cells(self) -> int:
+        """Cells that the answer to one group has at least."""
+        return 1
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """What follows from public parameters about how it is made: a word for what, and how."""
+        return ()
+
+    @property
+    def table(self) -> tuple[TableColumn, ...] | None:
+        """The columns of a table that it writes beside the answer."""
+        return None
 
     def declared(self) -> dict[str, Any]:
         """The declared values, for the document."""
+        return {}
 
-    def tally(self, rows: int, read: list[Array]) -> Any:
-        """The exact statistic of some rows, given what `reads` read; the tallies of parts of a table are added with +."""
+    def of_groups(self, grouping: Any) -> Self:  # noqa: ARG002
+        """The same for groups whose keys are known now."""
+        return self
 
-    def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
-        """A private answer: the keys of the document except name, kind and budget."""
+    def released_with_table(self, tally: Any, rng: Stream | None, write: Callable[[Table], None]) -> dict[str, Any]:  # noqa: ARG002
+        """As `release`, of an answer that writes a table."""
+        return self.release(tally, rng)
 
-    def expected_error(self, rows: int | None) -> float | None:
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard error of the answer's noise for a table of so many rows, if it is known."""
+        return None
 
 
 def standard_deviation(noise: IntegerNoise | RealNoise) -> float:
@@ -138,6 +192,13 @@ def _around(value: float, width: float) -> list[float]:
     return [value - width, value + width]
 
 
+def around(values: Array, noise: IntegerNoise | RealNoise, confidence: float) -> dict[str, Any]:
+    """Noisy numbers of groups with their intervals, as the document has them."""
+    width = half_width_of(noise, 1 - confidence)
+    interval = np.stack([values - width, values + width], axis=-1)
+    return {"value": values.tolist(), "stderr": [standard_deviation(noise)] * len(values), "interval": interval.tolist()}
+
+
 def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:
     """Noise of a count, or of several."""
     if delta == 0:
@@ -174,11 +235,10 @@ def there(read: list[Array], count: int = 1) -> list[Array]:
     return columns if kept.all() else [each[kept] for each in columns]
 
 
-class OneColumn:
+class OneColumn(Answer):
     """Base of the answers that read one column."""
 
     __slots__ = ()
-    section: Any
     cells: Any
 
     @property
@@ -187,7 +247,7 @@ class OneColumn:
         return ((self.section.column, self.cells),)
 
 
-class OneDraw:
+class OneDraw(Answer):
     """Base of the answers with one draw of noise, on a number or on each of several."""
 
     __slots__ = ()
@@ -246,29 +306,20 @@ class CountAnswer(OneDraw):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicCountAnswer:
+class PublicCountAnswer(Answer):
     """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
 
     section: CountQuery
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[()]:
         """No column."""
-        return ()
-
-    @property
-    def noise(self) -> tuple[Noise, ...]:
-        """No noise."""
         return ()
 
     @property
     def rho(self) -> float | None:
         """0: nothing is spent."""
         return 0.0
-
-    def declared(self) -> dict[str, Any]:
-        """Return no declared values."""
-        return {}
 
     def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
         """All rows."""
@@ -279,7 +330,7 @@ class PublicCountAnswer:
         return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Return None: there is no noise."""
+        """0: there is no noise."""
         return 0.0
 
 
@@ -290,6 +341,11 @@ class HistogramAnswer(OneColumn, OneDraw):
     section: HistogramQuery
     cells: Binned | Declared
     mechanism: IntegerNoise
+
+    @property
+    def fewest_cells(self) -> int:
+        """All of them."""
+        return self.cells.size
 
     @classmethod
     def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
@@ -312,6 +368,10 @@ class HistogramAnswer(OneColumn, OneDraw):
         width = half_width_of(self.mechanism, 1 - self.section.confidence)
         interval = np.stack([value - width, value + width], axis=-1)
         return {"value": value.tolist(), "stderr": standard_deviation(self.mechanism), "interval": interval.tolist()}
+
+    def release_of_groups(self, counts: Array, rng: Stream | None) -> dict[str, Any]:
+        """The noisy numbers of each group, a list for each."""
+        return around(self.mechanism.release(counts, rng=rng, threads=1), self.mechanism, self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,10 +504,6 @@ class PrivateMeanAnswer(OneColumn):
             "interval": [float(low), float(high)],
             "count": count,
         }
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """It depends on the number of rows, which is private."""
-        return None
 
     def mean(self, total: Any, count: Any) -> Any:
         """The quotients of noisy sums and counts."""

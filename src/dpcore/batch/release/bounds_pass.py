@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.batch.release.answers import there
-from dpcore.batch.release.group_bounds import BoundedEach, BoundedTallies
-from dpcore.batch.release.group_tallies import tallies_of
-from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.answers import Answer, there
+from dpcore.batch.release.group_bounds import BoundedTallies
 from dpcore.batch.release.octaves import EDGES, rows_of
 
 if TYPE_CHECKING:
@@ -28,12 +26,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class BinsOfGroups:
+class BinsOfGroups(Answer):
     """Rows of all groups together in each bin, as an answer that is never released itself."""
 
     section: Any
     reads: tuple[tuple[str, Cells], ...]
     grouping: Grouping | PrivateGrouping | None
+
+    @property
+    def keyed_by(self) -> Grouping | PrivateGrouping | None:
+        """The groups."""
+        return self.grouping
 
     def tally(self, rows: int, read: list[Array]) -> Array:
         """Count the numbers of rows that are in some group; there is nothing to count for other queries."""
@@ -48,7 +51,7 @@ def counting(plan: ReleasePlan) -> ReleasePlan:
     """The plan of the pass that counts the numbers in bins."""
 
     def bins_of(answer: Any) -> Any:
-        if isinstance(answer, GroupedAnswer) and isinstance(answer.each, BoundedEach):
+        if answer.waits_for_bounds:
             return BinsOfGroups(answer.section, answer.each.reads, answer.grouping)
         return BinsOfGroups(answer.section, (), None)
 
@@ -69,13 +72,13 @@ def with_bounds(plan: ReleasePlan, bins: Sequence[Array], stream: Callable[[int]
     """
 
     def between(place: int, answer: Any) -> Any:
-        if not (isinstance(answer, GroupedAnswer) and isinstance(answer.each, BoundedEach)):
+        if not answer.waits_for_bounds:
             return answer
         ends = answer.each.ends(bins[place], stream(place))
         if ends is None:
             return replace(answer, each=replace(answer.each, reads=()), tallies=BoundedTallies(answer.each))
-        each = answer.each.with_points(ends, answer.grouping.size)
+        each = answer.each.fitting(ends, answer.grouping.size)
         inner = each.between(ends)
-        return replace(answer, each=replace(each, reads=inner.reads), tallies=BoundedTallies(each, ends, tallies_of(inner)))
+        return replace(answer, each=replace(each, reads=inner.reads), tallies=BoundedTallies(each, ends, each.kind.tallies(inner)))
 
     return replace(plan, answers=tuple(between(place, answer) for place, answer in enumerate(plan.answers)))

@@ -61,6 +61,11 @@ class QuantileAnswer(OneColumn):
         return cls(section, cells, sensitivities, epsilon, relation, moved)
 
     @property
+    def fewest_cells(self) -> int:
+        """The points of the grid."""
+        return self.cells.size
+
+    @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise for each level; sensitivity and scale in rows."""
         ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
@@ -121,10 +126,6 @@ class QuantileAnswer(OneColumn):
         tail = math.log(levels * self.cells.size / (1 - self.section.confidence))
         return [max(noise.scale for noise in self.noise) * tail] * levels
 
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """It depends on the data how far apart ranks are."""
-        return None
-
 
 def _levels(section: Chosen) -> tuple[Fraction, ...]:
     """The levels as the decimals that were written."""
@@ -163,6 +164,11 @@ class TopAnswer(OneColumn):
         """Calibrate it by a trial on no rows."""
         terms = Terms.of_groups(section, bound) if groups > 1 else Terms.of_table(section, bound, relation)
         return cls(section, cells, terms, _top(np.zeros(cells.size, np.int64), section, terms, None))
+
+    @property
+    def fewest_cells(self) -> int:
+        """The candidates."""
+        return self.cells.size
 
     @property
     def noise(self) -> tuple[Noise, ...]:

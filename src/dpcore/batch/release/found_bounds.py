@@ -27,9 +27,7 @@ import numpy as np
 from dpcore import _backend
 from dpcore._exact.intervals import fraction_up
 from dpcore.batch.release.answers import (
-    PrivateMeanAnswer,
-    PublicMeanAnswer,
-    SumAnswer,
+    Answer,
     described,
     half_width_of,
     integer_noise,
@@ -37,23 +35,22 @@ from dpcore.batch.release.answers import (
     there,
 )
 from dpcore.batch.release.cells import OnGrid, Reals
-from dpcore.batch.release.choices import QuantileAnswer
-from dpcore.batch.release.moments import MomentAnswer, part_of
+from dpcore.batch.release.moments import part_of
 from dpcore.batch.release.octaves import EDGES, Octaves, rounded_bounds
-from dpcore.batch.release.queries import GridQuery, MeanQuery, SpreadQuery, SumQuery
 from dpcore.batch.release.steps import STEP_BITS, Steps
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.release.answers import Answer, IntegerNoise, Noise
+    from dpcore.batch.release.answers import IntegerNoise, Noise
     from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.kinds.base import NumberKind, StatisticKind
+    from dpcore.batch.release.queries import GridQuery
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
-    Found = SumQuery | MeanQuery | SpreadQuery
 
 EMPTY_PASSES = 1e-6
 """Probability that any noise of a bin exceeds the threshold."""
@@ -62,9 +59,10 @@ NONE_FOUND = "no power of two has enough rows beyond the noise to show where the
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded(ABC):
+class Bounded(Answer, ABC):
     """Base: the noisy counts of the bins, and what every answer with found bounds says."""
 
+    kind: StatisticKind
     section: Any
     reads: tuple[tuple[str, Cells], ...]
     bins: IntegerNoise
@@ -82,22 +80,19 @@ class Bounded(ABC):
         return (described(self.bins),)
 
     @property
-    def way(self) -> str:
-        """How bounds are found, in words."""
-        return (
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """How bounds are found, and what is said of the answer between them."""
+        found = (
             f"found from powers of two with more than {self.threshold:,} rows after noise of scale {self.bins.scale:.4g}, "
             f"for {self.section.bounds_epsilon!r} of ε"
         )
+        return (("bounds", found), *self.widest.ways)
 
     def declared(self) -> dict[str, Any]:
         """What the job says, and what follows from it."""
         said = {**self.widest.declared(), "lower": None, "upper": None}
         said.pop("grid", None)  # thousands of points
         return {**said, "bounds": {"epsilon": self.section.bounds_epsilon, "threshold": self.threshold}}
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """It depends on the bounds."""
-        return None
 
     @property
     def rho(self) -> float | None:
@@ -141,42 +136,31 @@ class Bounded(ABC):
 class BoundedNumber(Bounded):
     """A sum, a mean, a variance or a standard deviation between found bounds."""
 
+    kind: NumberKind
+
     @classmethod
-    def made(cls, section: Found, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation) -> BoundedNumber:
+    def made(
+        cls, kind: NumberKind, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation
+    ) -> BoundedNumber:
         """Calibrate it."""
-        made = cls(section, reads, integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation), bound, relation)
+        made = cls(kind, section, reads, integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation), bound, relation)
         made._try()
         return made
 
     def tally(self, rows: int, read: list[Array]) -> Octaves:  # noqa: ARG002
         """Counts and sums of the bins."""
-        return Octaves.of(there(read)[0], squares=isinstance(self.section, SpreadQuery))
+        return Octaves.of(there(read)[0], squares=self.kind.has_squares)
 
     def release(self, tally: Octaves, rng: Stream | None) -> dict[str, Any]:
         """Bounds, and the answer between them."""
         ends = self.ends(tally.rows, rng)
-        return self._released(ends, None if ends is None else self._between(tally, *ends), rng)
-
-    def _between(self, tally: Octaves, low: int, high: int) -> Any:
-        """The exact statistic between bounds."""
-        match self._inner(low, high):
-            case MomentAnswer():
-                return tally.moments(low, high)[0]
-            case PrivateMeanAnswer() as mean:
-                return tally.total(low, high, mean.middle)
-        return tally.total(low, high)
+        return self._released(ends, None if ends is None else self.kind.of_bins(self._inner(*ends), tally, *ends), rng)
 
     def _inner(self, low: int, high: int) -> Answer:
         section = rest_of(self.section, low, high)
         name, cells = self.reads[0]
         reals = Reals((section.lower, section.upper), cells.missing if isinstance(cells, Reals) else None)
-        if isinstance(section, SpreadQuery):
-            made = MomentAnswer.made(section, ((name, reals),), self.bound, self.relation)
-            return made.with_steps((octave_steps(low, high),))
-        if isinstance(section, SumQuery):
-            return SumAnswer.made(section, reals, self.bound, self.relation)
-        mean = PublicMeanAnswer if self.bound.n_is_public else PrivateMeanAnswer
-        return mean.made(section, reals, self.bound, self.relation)
+        return self.kind.in_bins(self.kind.each(section, ((name, reals),), self.bound, self.relation, 0), low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +170,10 @@ class BoundedQuantiles(Bounded):
     grid: tuple[float, ...]
 
     @classmethod
-    def made(cls, section: GridQuery, cells: OnGrid, bound: Contribution, relation: Relation) -> BoundedQuantiles:
+    def made(cls, kind: StatisticKind, section: GridQuery, cells: OnGrid, bound: Contribution, relation: Relation) -> BoundedQuantiles:
         """Calibrate it."""
         bins = integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation)
-        made = cls(section, ((section.column, cells),), bins, bound, relation, cells.grid)
+        made = cls(kind, section, ((section.column, cells),), bins, bound, relation, cells.grid)
         made._try()
         return made
 
@@ -227,7 +211,7 @@ class BoundedQuantiles(Bounded):
         section = self.section.model_copy(update={"epsilon": rest_epsilon(self.section)})
         places = self._places
         cells = OnGrid.of(self.grid[places[low] : places[high] + 1], None)
-        return QuantileAnswer.made(section, cells, self.bound, self.relation)
+        return self.kind.each(section, ((section.column, cells),), self.bound, self.relation, 0)
 
 
 def rest_epsilon(section: Any) -> float:

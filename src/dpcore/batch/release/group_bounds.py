@@ -21,15 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
-from dpcore.batch.release.answers import PrivateMeanAnswer, SumAnswer, described, integer_noise
+from dpcore.batch.release.answers import described, integer_noise
 from dpcore.batch.release.cells import OnGrid, Present, Reals
-from dpcore.batch.release.choices import QuantileAnswer
 from dpcore.batch.release.found_bounds import NONE_FOUND, Bounded, rest_epsilon
-from dpcore.batch.release.group_tallies import tallies_of
-from dpcore.batch.release.groups import GroupedAnswer
-from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.octaves import EDGES, POINTS, WIDEST, octave_grid
-from dpcore.batch.release.queries import GridQuery, SpreadQuery, SumQuery, skips
+from dpcore.batch.release.octaves import EDGES, FEWEST_POINTS, POINTS, WIDEST, octave_grid
+from dpcore.batch.release.queries import skips
 from dpcore.batch.release.query_fields import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -38,8 +34,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.group_tallies import GroupTallies
-    from dpcore.batch.release.grouping import Grouping
-    from dpcore.batch.release.private_grouping import PrivateGrouping
+    from dpcore.batch.release.kinds.base import StatisticKind
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
@@ -49,68 +44,82 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BoundedEach(Bounded):
-    """The answer to one of several groups between bounds of all of them.
+    """The answer to one of several groups between bounds of all of them; all groups are added up and released together.
 
     Attributes
     ----------
     groups : int
         Groups that are answered, at most.
-    points : int
-        Points of a quantile's grid in each power of two.
     """
 
     groups: int
-    points: int = 1
 
     @classmethod
-    def made(cls, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation, groups: int) -> BoundedEach:
+    def made(
+        cls, kind: StatisticKind, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation, groups: int
+    ) -> Self:
         """Calibrate it, for so many groups."""
         bins = integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation)
-        made = cls(section, _numbers(section, reads), bins, bound, relation, groups)
+        made = cls(kind, section, reads, bins, bound, relation, groups)
         made._try()
         return made
 
-    def tally(self, rows: int, read: list[Array]) -> Any:
-        """Not known: groups are added up together."""
-        raise AssertionError(self.section.name, rows, len(read))
+    @property
+    def waits_for_bounds(self) -> bool:
+        """It does."""
+        return True
 
-    def release(self, tally: Any, rng: Stream | None) -> dict[str, Any]:
-        """Not known: groups are released together."""
-        raise AssertionError(self.section.name, type(tally), rng is None)
-
-    def with_points(self, ends: tuple[int, int], groups: int) -> BoundedEach:
-        """The same with as many points of a grid between bounds as so many groups may have."""
-        points = POINTS
-        while points > 1 and len(_grid(*ends, points)) * groups > MAX_CELLS:
-            points //= 2
-        return replace(self, points=points)
+    def fitting(self, ends: tuple[int, int], groups: int) -> BoundedEach:  # noqa: ARG002
+        """The same for so many groups between these bounds."""
+        return self
 
     def between(self, ends: tuple[int, int]) -> Answer:
         """The answer between bounds, to one group."""
         return self._inner(*ends)
 
     def _inner(self, low: int, high: int) -> Answer:
-        bounds, is_chosen = (EDGES[low], EDGES[high]), isinstance(self.section, GridQuery)
-        between = {"grid": _grid(low, high, self.points)} if is_chosen else dict(zip(("lower", "upper"), bounds, strict=True))
-        section = self.section.model_copy(update={**between, "epsilon": rest_epsilon(self.section)})
-        if is_chosen:
-            missing = None if isinstance(section.missing, str) else section.missing
-            grid = OnGrid.of(section.grid, missing, skip=skips(section), are_floats=True)
-            return QuantileAnswer.made(section, grid, self.bound, self.relation, self.groups)
+        bounds = EDGES[low], EDGES[high]
+        section = self.section.model_copy(update={"lower": bounds[0], "upper": bounds[1], "epsilon": rest_epsilon(self.section)})
         (name, cells), *others = self.reads
         if not isinstance(cells, Reals):
             raise AssertionError(name)  # noqa: TRY004
-        reals = replace(cells, bounds=bounds)
-        if isinstance(section, SpreadQuery):
-            return MomentAnswer.made(section, ((name, reals), *others), self.bound, self.relation, self.groups)
-        made = SumAnswer.made if isinstance(section, SumQuery) else PrivateMeanAnswer.made
-        return made(section, reals, self.bound, self.relation, self.groups)
+        return self.kind.each(section, ((name, replace(cells, bounds=bounds)), *others), self.bound, self.relation, self.groups)
 
 
-def _numbers(section: Any, reads: tuple[tuple[str, Cells], ...]) -> tuple[tuple[str, Cells], ...]:
-    """The numbers of a column, and where they are if other rows are skipped: also those among whose points a quantile is."""
-    if not isinstance(section, GridQuery):
-        return reads
+@dataclass(frozen=True, slots=True)
+class ChosenEach(BoundedEach):
+    """The same of quantiles, which are points of a grid between the bounds; numbers are read to find these.
+
+    Attributes
+    ----------
+    points : int
+        Points of the grid in each power of two.
+    """
+
+    points: int = 1
+
+    @property
+    def fewest_cells(self) -> int:
+        """Points of the coarsest grid."""
+        return FEWEST_POINTS
+
+    def fitting(self, ends: tuple[int, int], groups: int) -> ChosenEach:
+        """The same with as many points of a grid between bounds as so many groups may have."""
+        points = POINTS
+        while points > 1 and len(_grid(*ends, points)) * groups > MAX_CELLS:
+            points //= 2
+        return replace(self, points=points)
+
+    def _inner(self, low: int, high: int) -> Answer:
+        between = {"grid": _grid(low, high, self.points), "epsilon": rest_epsilon(self.section)}
+        section = self.section.model_copy(update=between)
+        missing = None if isinstance(section.missing, str) else section.missing
+        grid = OnGrid.of(section.grid, missing, skip=skips(section), are_floats=True)
+        return self.kind.each(section, ((section.column, grid),), self.bound, self.relation, self.groups)
+
+
+def numbers_of(section: Any) -> tuple[tuple[str, Cells], ...]:
+    """The numbers of the column among whose points a quantile is, and where they are if other rows are skipped."""
     reals = Reals(WIDEST, WIDEST[0] if isinstance(section.missing, str) else section.missing, are_floats=True)
     numbers = ((section.column, reals),)
     return (*numbers, (section.column, Present(reals))) if skips(section) else numbers
@@ -174,17 +183,7 @@ class BoundedTallies:
         if rng is not None:
             rng.position()
         inner = tally.each.between(tally.ends)
-        said = {**inner.declared(), **tallies_of(inner).release(tally.tally, rng)}
+        said = {**inner.declared(), **tally.each.kind.tallies(inner).release(tally.tally, rng)}
         said.pop("grid", None)
         drawn = [noise.document() for noise in inner.noise]
         return {**said, "lower": EDGES[tally.ends[0]], "upper": EDGES[tally.ends[1]], "noise": [bins, *drawn]}
-
-
-def finds_bounds(answer: object) -> bool:
-    """Whether an answer is about groups whose bounds are found before it."""
-    return isinstance(answer, GroupedAnswer) and isinstance(answer.each, BoundedEach)
-
-
-def bounded(each: BoundedEach, grouping: Grouping | PrivateGrouping) -> GroupedAnswer:
-    """The answers to these groups, whose bounds are not known yet."""
-    return GroupedAnswer(each, grouping, BoundedTallies(each))

@@ -12,25 +12,19 @@ import numpy as np
 
 from dpcore import _backend
 from dpcore.batch.release.answers import (
-    CountAnswer,
-    HistogramAnswer,
-    PrivateMeanAnswer,
-    SumAnswer,
-    half_width_of,
+    around,
     noisy_sums,
     standard_deviation,
     there,
 )
 from dpcore.batch.release.cells import Declared
-from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
-from dpcore.batch.release.group_moments import MomentTallies
-from dpcore.batch.release.moments import MomentAnswer
 from dpcore.sums import ExactSum, clamped_sum
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.release.answers import Answer, IntegerNoise, RealNoise
+    from dpcore.batch.release.answers import CountAnswer, HistogramAnswer, PrivateMeanAnswer, SumAnswer
+    from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
@@ -51,22 +45,6 @@ class GroupTallies(Protocol[Tally]):
 
     def release(self, tally: Tally, rng: Stream | None) -> dict[str, Any]:
         """For each key of an answer the list over groups."""
-
-
-def tallies_of(answer: Answer) -> GroupTallies[Any]:
-    """The statistics that a query needs of each group."""
-    match answer:
-        case CountAnswer():
-            return CountTallies(answer)
-        case HistogramAnswer() | QuantileAnswer() | TopAnswer():
-            return PairTallies(answer)
-        case SumAnswer():
-            return SumTallies(answer)
-        case PrivateMeanAnswer():
-            return MeanTallies(answer)
-        case MomentAnswer():
-            return MomentTallies(answer)
-    raise AssertionError(type(answer))
 
 
 class SumsOfGroups:
@@ -107,13 +85,6 @@ class SumsOfGroups:
         return ExactSum(high, low, one.grid, int(self.totals[:-1, 2].max(initial=0)), one.lower, one.upper)
 
 
-def around(values: Array, noise: IntegerNoise | RealNoise, confidence: float) -> dict[str, Any]:
-    """Noisy numbers with their intervals, as the document has them."""
-    width = half_width_of(noise, 1 - confidence)
-    interval = np.stack([values - width, values + width], axis=-1)
-    return {"value": values.tolist(), "stderr": [standard_deviation(noise)] * len(values), "interval": interval.tolist()}
-
-
 @dataclass(frozen=True, slots=True)
 class CountTallies:
     """Rows of each group, all or some."""
@@ -152,11 +123,8 @@ class PairTallies:
         _backend.add_code_counts(tally.reshape(-1), codes * np.int32(tally.shape[1]) + read[0].astype(np.int32, copy=False))
 
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The noisy numbers of each group, a list for each; or the points or labels that are chosen."""
-        answer, counts = self.answer, np.ascontiguousarray(tally[:-1, :-1])
-        if isinstance(answer, HistogramAnswer):
-            return around(answer.mechanism.release(counts, rng=rng, threads=1), answer.mechanism, answer.section.confidence)
-        return answer.release_of_groups(counts, rng)
+        """The answers to all groups."""
+        return self.answer.release_of_groups(np.ascontiguousarray(tally[:-1, :-1]), rng)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.group_tallies import GroupTallies, tallies_of
+from dpcore.batch.release.answers import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
-    from dpcore.batch.release.answers import Answer, Noise
+    from dpcore.batch.release.answers import Noise
     from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.group_tallies import GroupTallies
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
-    from dpcore.batch.release.queries import Query
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class GroupedAnswer:
+class GroupedAnswer(Answer):
     """The answers of a query to each group; a row of no declared group counts nowhere.
 
     Attributes
@@ -42,15 +42,34 @@ class GroupedAnswer:
     grouping: Grouping | PrivateGrouping
     tallies: GroupTallies[Any]
 
-    @classmethod
-    def made(cls, each: Answer, grouping: Grouping | PrivateGrouping) -> GroupedAnswer:
-        """For these groups."""
-        return cls(each, grouping, tallies_of(each))
-
     @property
-    def section(self) -> Query:
+    def section(self) -> Any:
         """The query of the job."""
         return self.each.section
+
+    @property
+    def keyed_by(self) -> Grouping | PrivateGrouping:
+        """The groups."""
+        return self.grouping
+
+    @property
+    def waits_for_bounds(self) -> bool:
+        """Whether bounds are found before rows are added up."""
+        return self.each.waits_for_bounds
+
+    @property
+    def fewest_cells(self) -> int:
+        """Those of one group."""
+        return self.each.fewest_cells
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """Those of each group."""
+        return self.each.ways
+
+    def of_groups(self, grouping: Grouping | PrivateGrouping) -> GroupedAnswer:
+        """The same for groups whose keys are known now."""
+        return replace(self, grouping=grouping)
 
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:

@@ -20,12 +20,7 @@ from dpcore.batch.release.queries import (
     MAX_QUERIES,
     PARTS,
     QUERY_SECTIONS,
-    CountDistinctQuery,
-    CountQuery,
-    GroupsQuery,
     JobQuery,
-    SumQuery,
-    bounds_units,
 )
 from dpcore.batch.release.shares import shares_of
 from dpcore.privacy import Privacy, Relation, composed
@@ -121,11 +116,10 @@ class ReleaseJob(JobTables):
     @model_validator(mode="after")
     def _each_query_bounds_units(self) -> Self:
         for query in self.query:
-            if isinstance(query, CountDistinctQuery | SumQuery):
-                try:
-                    query.check_unit(self.privacy.unit)
-                except ValueError as error:
-                    raise ValueError(f"query {query.name!r}: {error}") from None
+            try:
+                query.check_unit(self.privacy.unit)
+            except ValueError as error:
+                raise ValueError(f"query {query.name!r}: {error}") from None
         if self.chooses_rows:
             try:
                 self.privacy.check_rows_are_bounded()
@@ -155,7 +149,7 @@ class ReleaseJob(JobTables):
     @property
     def chooses_rows(self) -> bool:
         """Whether some query is about at most so many rows of each unit."""
-        return self.privacy.unit != "row" and not all(map(bounds_units, self.query))
+        return self.privacy.unit != "row" and not all(query.bounds_units for query in self.query)
 
     @model_validator(mode="after")
     def _labels_are_of_columns(self) -> Self:
@@ -179,7 +173,7 @@ class ReleaseJob(JobTables):
 
     @model_validator(mode="after")
     def _private_groups_are_selected_once(self) -> Self:
-        selected = Counter(query.grouping[0] for query in self.query if isinstance(query, GroupsQuery))
+        selected = Counter(query.grouping[0] for query in self.query if query.selects_groups and query.grouping is not None)
         for columns, times in selected.items():
             if times > 1:
                 raise ValueError(
@@ -255,7 +249,7 @@ class ReleaseJob(JobTables):
         bool
             Whether it does.
         """
-        return self.knows_rows_of(query) and isinstance(query, CountQuery) and not query.is_conditional and query.grouping is None
+        return self.knows_rows_of(query) and query.may_be_free
 
     @property
     def total(self) -> Privacy:

@@ -30,6 +30,7 @@ from dpcore._spread import half_width
 from dpcore.batch.release.answers import (
     AT_LEAST,
     LAWS,
+    Answer,
     Noise,
     described,
     given,
@@ -121,7 +122,7 @@ class _Product:
 
 
 @dataclass(frozen=True, slots=True)
-class MomentAnswer:
+class MomentAnswer(Answer):
     """The variance or standard deviation of one column, or the covariance of two.
 
     Attributes
@@ -212,6 +213,11 @@ class MomentAnswer:
         return TWO if self.count is not None else f"{TWO}; of fewer than {self.fewest:,} rows {ONE}"
 
     @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """How the answer is made."""
+        return (("spread", self.way),)
+
+    @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise of two releases, that of the product at its largest."""
         drawn = [self._mean_noise(steps) for steps in self.steps]
@@ -239,10 +245,6 @@ class MomentAnswer:
             block = [steps.of(numbers[start : start + CACHED]) for steps, numbers in zip(self.steps, columns, strict=True)]
             total += Moments.of(block)
         return total
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """It depends on the data where the centres are."""
-        return None
 
     def release(self, tally: Moments, rng: Stream | None) -> dict[str, Any]:
         """The noisy moment; of too few rows there is none."""

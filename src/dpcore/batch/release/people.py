@@ -36,12 +36,15 @@ from dpcore.sums import ExactSum
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
 
     import numpy.typing as npt
 
     from dpcore.batch.release.answers import IntegerNoise, RealNoise
     from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.queries import CountDistinctQuery, SumQuery
+    from dpcore.batch.release.reads import Read
     from dpcore.batch.release.sensitivity import Contribution, Sensitivity
     from dpcore.batch.tables.whole_units import Statistic
     from dpcore.privacy import Relation
@@ -73,6 +76,13 @@ class Whole:
     nameless: bool
     grouping: Any = None
 
+    @classmethod
+    def of(cls, job: ReleaseJob, read: Read) -> tuple[Whole, tuple[Cells, ...]]:
+        """What answers to a query about units depend on, and how it reads its other columns."""
+        units = [cells for _, cells in read.cells if isinstance(cells, UnitCells)]
+        whole = cls(job.privacy.unit, units[0] if units else None, job.privacy.null_rows_are_units, read.groups)
+        return whole, tuple(cells for _, cells in read.cells[len(units) :])
+
     @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
         """The unit, if it is a column."""
@@ -103,6 +113,15 @@ class OfWholeUnits(OneDraw, ABC):
     def grouping(self) -> Any:
         """The groups, if there are some."""
         return self.whole.grouping
+
+    @property
+    def keyed_by(self) -> Any:
+        """The groups, if there are some."""
+        return self.whole.grouping
+
+    def of_groups(self, grouping: Any) -> Self:
+        """The same for groups whose keys are known now."""
+        return replace(self, whole=replace(self.whole, grouping=grouping))  # type: ignore[type-var]
 
     @property
     @abstractmethod
@@ -199,6 +218,8 @@ class ValuesAnswer(_Counts):
     cells: Declared | DifferentCells
     whole: Whole
     mechanism: IntegerNoise
+
+    counts_values = True
 
     @classmethod
     def made(

@@ -34,10 +34,6 @@ class DistinctKeys(Section):
             raise ValueError(f"k must be at most {MAX_CELLS}, got {self.k}")
         return self
 
-    def bounds_units(self, *, grouped: bool) -> bool:
-        """Whether a unit's part in it is bounded without a bound on its rows."""
-        return self.column is not None or not grouped
-
     def check_unit(self, unit: str) -> None:
         """Raise ValueError unless it can be asked about units of this kind."""
         if unit == "row" and self.column is None:

@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcore.batch.jobfile.sections import OutputSection, key_of
-from dpcore.batch.release.answers import (
-    Answer,
-)
-from dpcore.batch.release.calibration import calibrated
+from dpcore.batch.release.answers import Answer
+from dpcore.batch.release.calibration import calibrated, read_of
 from dpcore.batch.release.cells import Declared
 from dpcore.batch.release.composition import composed_by
 from dpcore.batch.release.derivations import derivations_of
-from dpcore.batch.release.group_bounds import finds_bounds
 from dpcore.batch.release.group_cells import ListedGroups
 from dpcore.batch.release.job import ReleaseJob
-from dpcore.batch.release.private_groups import KeysAnswer
-from dpcore.batch.release.queries import (
-    SyntheticQuery,
-)
-from dpcore.batch.release.reads import Read, read_of
+from dpcore.batch.release.reads import Read
 from dpcore.batch.release.type_words import mend
 from dpcore.batch.tables import metadata
 from dpcore.batch.tables.charge import Charge, Spend
@@ -99,7 +92,7 @@ class ReleasePlan(JobPlan):
     @property
     def reads_again(self) -> bool:
         """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
-        return self.unit_type is not None or any(isinstance(answer, KeysAnswer) or finds_bounds(answer) for answer in self.answers)
+        return self.unit_type is not None or any(answer.waits_for_keys or answer.waits_for_bounds for answer in self.answers)
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -322,10 +315,10 @@ def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
     """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
     files: list[Place] = []
     for position, query in enumerate(job.query):
-        if isinstance(query, SyntheticQuery):
+        if query.table_path is not None:
             key = f"query[{position}].output"
-            table = output_place(query.output, key)
-            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.output).resolved_format)]
+            table = output_place(query.table_path, key)
+            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.table_path).resolved_format)]
     return [*files, ("output.path", output)]
 
 
@@ -340,13 +333,12 @@ def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
 
 def _asked(job: ReleaseJob, query: Query) -> dict[str, Any]:
     """The public parameters of a query that a ledger keeps."""
-    columns = [query.column] if query.column is not None else getattr(query, "columns", ())
     conditions = [each for each in (job.where, query.where) if each is not None]
     by, groups = (None, None) if query.grouping is None else query.grouping
     return {
         "name": query.name,
         "kind": query.kind,
-        "columns": [column if isinstance(column, str) else column.name for column in columns] or None,
+        "columns": list(query.column_names) or None,
         "where": " AND ".join(f"({each})" if len(conditions) > 1 else each for each in conditions) or None,
         "group_by": None if by is None else list(by),
         "groups": plain(groups, "query.groups"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.answers import Noise
+from dpcore.batch.release.answers import Answer, Noise
 from dpcore.selection._partition_rules import GaussianThreshold, partition_rule
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class KeysAnswer:
+class KeysAnswer(Answer):
     """Which keys of a grouping may be named: an exact selection on the number of distinct units of each.
 
     Attributes
@@ -65,6 +65,8 @@ class KeysAnswer:
     touched: int
     changed: int
 
+    waits_for_keys = True
+
     @classmethod
     def made(cls, section: GroupsQuery, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysAnswer:
         """Calibrate it: a unit of m rows is in at most m groups, and in γ if the job bounds them."""
@@ -84,11 +86,6 @@ class KeysAnswer:
             return (Noise("gaussian", self.changed**0.5, self.rule.scale),)
         return (Noise("truncated_geometric", 1.0, self.changed / self.section.epsilon),)
 
-    @property
-    def rho(self) -> None:
-        """None: its ε and δ count."""
-        return
-
     def declared(self) -> dict[str, Any]:
         """The columns, and the number of units of which half of the groups are released."""
         return {"group_by": self.grouping.declared()["group_by"], "half_released_at": self.rule.half}
@@ -102,7 +99,3 @@ class KeysAnswer:
         groups = keys.grouping.declared()["groups"]
         note = {"note": f"more groups were released; the first {keys.grouping.size:,} in order are kept"} if keys.is_cut else {}
         return {"value": groups, "stderr": None, "interval": None, **note}
-
-    def expected_error(self, rows: int | None) -> None:  # noqa: ARG002
-        """None: there is no number."""
-        return

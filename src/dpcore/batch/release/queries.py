@@ -38,7 +38,6 @@ from dpcore.batch.release.query_fields import (
     TwoNumbersOrSkip,
     check_bounds,
     check_one_sort,
-    check_sort_of_kind,
     even_edges,
 )
 from dpcore.privacy import Privacy
@@ -92,6 +91,35 @@ class QuerySection(Section):
         return Privacy(self.epsilon, self.delta)
 
     @property
+    def column_names(self) -> tuple[str, ...]:
+        """The columns that it is about."""
+        column: str | None = getattr(self, "column", None)
+        return () if column is None else (column,)
+
+    @property
+    def table_path(self) -> str | None:
+        """Where it writes a table, if it does."""
+        return None
+
+    @property
+    def is_about_units(self) -> bool:
+        """Whether all rows of a unit are looked at together."""
+        return False
+
+    @property
+    def bounds_units(self) -> bool:
+        """Whether what a unit can change is bounded without a bound on its rows."""
+        return self.is_about_units
+
+    @property
+    def selects_groups(self) -> bool:
+        """Whether it releases the keys of groups that only the data know."""
+        return False
+
+    def check_unit(self, unit: str) -> None:
+        """Raise ValueError unless it can be asked about units of this kind."""
+
+    @property
     def grouping(self) -> Grouped | None:
         """Columns and declaration of the groups that it is answered for."""
         return None
@@ -124,6 +152,11 @@ class GroupsQuery(PrivateKeys, QuerySection):
     """`kind = "groups"`: the keys of groups that only the data know, for the queries whose groups are "private"."""
 
     kind: Literal["groups"]
+
+    @property
+    def selects_groups(self) -> bool:
+        """It does."""
+        return True
 
 
 class CountQuery(GroupedQuery):
@@ -201,6 +234,11 @@ class CellsSection(Section):
         return "histogram"
 
     @property
+    def whose_cells(self) -> str:
+        """What comes before a message about one of its keys."""
+        return ""
+
+    @property
     def cuts(self) -> tuple[float, ...] | None:
         """The edges of the bins: those listed, or those of `bins` bins of equal width between `lower` and `upper`; None of categories."""
         if self.bins is None or self.lower is None or self.upper is None:
@@ -255,9 +293,14 @@ class BoundedQuery(FoundKeys, GroupedQuery):
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
         check_bounds(self.lower, self.upper, self.missing)
-        check_sort_of_kind(self.kind, self.lower, getattr(self, "max_sum_per_unit", None))
+        self._check_sort(sort_of(self.lower))
         self.check_found(self.epsilon, self.weight)
         return self
+
+    def _check_sort(self, sort: str | None) -> None:
+        """Raise ValueError unless numbers of this sort, None for plain ones, have such a statistic."""
+        if sort is not None:
+            raise ValueError(f"{self.kind} is for numbers, got lower = {self.lower!r}")
 
 
 class CountDistinctQuery(DistinctKeys, GroupedQuery):
@@ -265,17 +308,41 @@ class CountDistinctQuery(DistinctKeys, GroupedQuery):
 
     kind: Literal["count_distinct"]
 
+    @property
+    def is_about_units(self) -> bool:
+        """It is."""
+        return True
+
+    @property
+    def bounds_units(self) -> bool:
+        """Whether a unit's part in it is bounded without a bound on its rows."""
+        return self.column is not None or self.grouping is None
+
 
 class SumQuery(SumKeys, BoundedQuery):
     """`kind = "sum"`: the sum of the clamped numbers."""
 
     kind: Literal["sum"]
 
+    @property
+    def is_about_units(self) -> bool:
+        """Whether it bounds what each unit adds."""
+        return self.max_sum_per_unit is not None
+
+    def _check_sort(self, sort: str | None) -> None:
+        if sort not in {None, "duration"}:
+            raise ValueError(f"a sum of values like lower = {self.lower!r} means nothing; only durations can be added up")
+        if sort is not None and self.max_sum_per_unit is not None:
+            raise ValueError(f"max_sum_per_unit is for numbers, got lower = {self.lower!r}")
+
 
 class MeanQuery(BoundedQuery):
     """`kind = "mean"`: the mean of the clamped numbers."""
 
     kind: Literal["mean"]
+
+    def _check_sort(self, sort: str | None) -> None:
+        """Dates, times and durations have means."""
 
 
 class SpreadQuery(BoundedQuery):
@@ -300,6 +367,11 @@ class CovarianceQuery(GroupedQuery):
         """It has two."""
         return
 
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Both."""
+        return self.columns
+
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
         for place, name in enumerate(self.columns):
@@ -309,18 +381,6 @@ class CovarianceQuery(GroupedQuery):
             except ValueError as error:
                 raise ValueError(f"column {name!r}: {error}") from None
         return self
-
-
-def is_about_units(query: Section) -> bool:
-    """Whether all rows of a unit are looked at together."""
-    return isinstance(query, CountDistinctQuery) or getattr(query, "max_sum_per_unit", None) is not None
-
-
-def bounds_units(query: Section) -> bool:
-    """Whether what a unit can change is bounded without a bound on its rows."""
-    if isinstance(query, CountDistinctQuery):
-        return query.bounds_units(grouped=query.grouping is not None)
-    return is_about_units(query)
 
 
 class GridQuery(FoundKeys, GroupedQuery):
@@ -405,6 +465,11 @@ class SyntheticColumn(CellsSection):
         """Name of the column in messages."""
         return f"column {self.name!r}"
 
+    @property
+    def whose_cells(self) -> str:
+        """The name of the column."""
+        return f"column {self.name!r}: "
+
     @model_validator(mode="after")
     def _integers_lie_in_bins(self) -> Self:
         if self.integers is not None and self.cuts is None:
@@ -441,6 +506,16 @@ class SyntheticQuery(QuerySection):
     def column(self) -> None:
         """It has several."""
         return
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Those of the table."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def table_path(self) -> str:
+        """Where it writes its rows."""
+        return self.output
 
     @property
     def groups_of_columns(self) -> tuple[tuple[str, ...], ...]:

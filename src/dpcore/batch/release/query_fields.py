@@ -111,17 +111,6 @@ def check_one_sort(**bounds: object) -> None:
         raise ValueError(f"{' and '.join(bounds)} must be all numbers, or all dates or times of one sort, got {found}")
 
 
-def check_sort_of_kind(kind: str, lower: float, most: object) -> None:
-    """Raise ValueError unless numbers with this bound can be summed up as a kind of query does."""
-    sort = sort_of(lower)
-    if sort is not None and kind not in {"mean", "sum"}:
-        raise ValueError(f"{kind} is for numbers, got lower = {lower!r}")
-    if kind == "sum" and sort not in {None, "duration"}:
-        raise ValueError(f"a sum of values like lower = {lower!r} means nothing; only durations can be added up")
-    if sort is not None and most is not None:
-        raise ValueError(f"max_sum_per_unit is for numbers, got lower = {lower!r}")
-
-
 def _check_bin_count(value: object) -> int:
     """A number of bins; a list was the name of `edges`."""
     if isinstance(value, list | tuple | Mapping):

@@ -1,32 +1,19 @@
-"""How each kind of query reads its columns, before and after their types are known."""
+"""How a query reads its columns, before and after their types are known."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dpcore.batch.jobfile.times import Timed, timed
-from dpcore.batch.release.cells import Binned, Declared, Held, OfNumbers, OnGrid, Present, Reals, Within
+from dpcore.batch.jobfile.times import timed
+from dpcore.batch.release.cells import Binned, Declared, OfNumbers, Present, Reals
 from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.grouping import Grouping, grouping_of
-from dpcore.batch.release.people_cells import DifferentCells, UnitCells
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.queries import (
-    BoundedQuery,
-    CellsSection,
-    CountDistinctQuery,
-    CountQuery,
-    CovarianceQuery,
-    GridQuery,
-    HistogramQuery,
-    SyntheticQuery,
-    TopQuery,
-    is_about_units,
-    skips,
-)
-from dpcore.batch.release.query_fields import MAX_CELLS
+from dpcore.batch.release.queries import skips
+from dpcore.batch.release.query_fields import MAX_CELLS, SKIP
 from dpcore.batch.tables.categories import declared_by
-from dpcore.errors import JobError
+from dpcore.errors import JobError, ParameterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.group_cells import GroupCells
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.queries import BoundedQuery, CellsSection, Query, QuerySection
     from dpcore.batch.tables.categories import Categories
     from dpcore.batch.tables.keys import KeyColumn
     from dpcore.batch.tables.pieces import FileInfo
@@ -75,95 +62,54 @@ def _fitted(name: str, cells: Cells, kind: pa.DataType | None) -> Cells:
         raise JobError(f"column {name!r}: {error}" if isinstance(cells, OfNumbers) else str(error)) from None
 
 
-def read_of(position: int, query: Query, unit: str = "row") -> Read:
-    """How a query reads its columns, and that of its groups, as far as the job says; one about whole units reads the unit first."""
-    units: tuple[tuple[str, Cells], ...] = ((unit, UnitCells()),) if unit != "row" and is_about_units(query) else ()
-    return Read((*units, *_cells(position, query)), _groups(query))
-
-
-def _cells(position: int, query: Query) -> tuple[tuple[str, Cells], ...]:
-    """The columns of a query, and how it reads them, before their types are known."""
-    if isinstance(query, SyntheticQuery):
-        return tuple((column.name, _celled(position, query, column)) for column in query.columns)
-    if isinstance(query, CovarianceQuery):
-        missing = query.missing if isinstance(query.missing, tuple) else (None, None)
-        bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
-        return _reals(query, ((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
-    if isinstance(query, BoundedQuery):
-        stand_in = None if isinstance(query.missing, str) else query.missing
-        return _reals(query, [(query.column, Reals((query.lower, query.upper), stand_in, are_floats=query.bounds is not None))])
-    return () if query.column is None else ((query.column, _declared(position, query)),)
-
-
-def _reals(query: Query, columns: Iterable[tuple[str, Reals]]) -> tuple[tuple[str, Cells], ...]:
+def reals(query: QuerySection, columns: Iterable[tuple[str, Reals]]) -> tuple[tuple[str, Cells], ...]:
     """Numbers; if rows without one are skipped, followed by where they are."""
-    listed = list(columns)
+    asked = list(columns)
     if not skips(query):
-        return tuple(listed)
-    filled = [(name, replace(reals, missing=reals.bounds[0])) for name, reals in listed]
-    return (*filled, *((name, Present(reals)) for name, reals in filled))
+        return tuple(asked)
+    filled = [(name, replace(cells, missing=cells.bounds[0])) for name, cells in asked]
+    return (*filled, *((name, Present(cells)) for name, cells in filled))
 
 
-def _celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
+def celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
     """Declared categories or bins."""
     if section.cuts is not None:
         skip = skips(section)
         missing = None if skip else timed(section.missing) or section.missing
         return Binned.between(section.cuts, None if missing is None else float(missing), skip=skip)
-    categories = _listed(position, query, declared_by(section.categories, section.categories_file, section.k))
+    categories = listed(position, query, declared_by(section.categories, section.categories_file, section.k))
     return Declared(categories, section.missing, section.unknown)
 
 
-def _declared(position: int, query: Query) -> Cells:
-    """Return how a query reads its single column."""
-    match query:
-        case CountQuery(missing="skip"):
-            return Held()
-        case CountQuery(categories=None):
-            return Within(_end(query.lower), _end(query.upper))
-        case CountQuery():
-            return Declared(_some(declared_by(query.categories)), skip=True)
-        case HistogramQuery():
-            return _celled(position, query, query)
-        case GridQuery():
-            missing = None if isinstance(query.missing, str) else query.missing
-            return OnGrid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
-        case CountDistinctQuery():
-            if (declared := declared_by(query.categories, query.categories_file, query.k)) is None:
-                return DifferentCells()
-            return Declared(_listed(position, query, declared), skip=True)
-        case TopQuery():
-            categories = _listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
-            if query.s > categories.k:
-                raise JobError(
-                    f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}"
-                )
-            return Declared(categories, skip=True)
-    raise AssertionError(query.kind)
+def clamped(query: BoundedQuery) -> tuple[tuple[str, Cells], ...]:
+    """The numbers of a column between bounds."""
+    stand_in = None if isinstance(query.missing, str) else query.missing
+    return reals(query, [(query.column, Reals((query.lower, query.upper), stand_in, are_floats=query.bounds is not None))])
 
 
-def _end(bound: float | None) -> float:
-    """A bound of a count: a date or time as it is, any number as a float."""
-    return bound if isinstance(bound, Timed) else float(bound or 0.0)
+def check_stand_ins(section: CellsSection, cells: Binned | Declared, *, skips: bool) -> None:
+    """Check the replacements in a file of categories, which was not read when the job was; `skips` if rows may be left out."""
+    for key in ("missing", "unknown"):
+        value = getattr(section, key)
+        if value == SKIP and skips:
+            continue
+        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
+            raise ParameterError(f"{section.whose_cells}{key} must be one of the categories, got {value!r}")
 
 
-def _groups(query: Query) -> Grouping | PrivateGrouping | None:
+def groups_of(query: Query) -> Grouping | PrivateGrouping | None:
     """The groups of a query, if it has some."""
     if query.grouping is None:
         return None
-    listed = not isinstance(getattr(query, "group_by", None), str)
+    are_listed = not isinstance(getattr(query, "group_by", None), str)
     names, groups = query.grouping
-    return PrivateGrouping.by(names, listed=listed) if groups == PRIVATE else grouping_of(query.grouping, listed=listed)
+    return PrivateGrouping.by(names, listed=are_listed) if groups == PRIVATE else grouping_of(query.grouping, listed=are_listed)
 
 
-def _some(categories: Categories | None) -> Categories:
+def listed(position: int, query: Query, categories: Categories | None) -> Categories:
+    """The declared categories, if they are not too many."""
     if categories is None:
         raise AssertionError("nothing is declared")
+    if categories.k > MAX_CELLS:
+        raise JobError(f"query[{position}] ({query.name!r}): there are {categories.k} categories, and at most {MAX_CELLS} are allowed")
     return categories
-
-
-def _listed(position: int, query: Query, categories: Categories | None) -> Categories:
-    listed = _some(categories)
-    if listed.k > MAX_CELLS:
-        raise JobError(f"query[{position}] ({query.name!r}): there are {listed.k} categories, and at most {MAX_CELLS} are allowed")
-    return listed

@@ -8,17 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.release.answers import HistogramAnswer
-from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.draws import Draw
-from dpcore.batch.release.group_bounds import BoundedEach
 from dpcore.batch.release.group_fields import MAX_GROUPS
-from dpcore.batch.release.groups import GroupedAnswer
-from dpcore.batch.release.octaves import FEWEST_POINTS
-from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.private_groups import Keys, KeysAnswer
-from dpcore.batch.release.queries import GridQuery
+from dpcore.batch.release.private_groups import Keys
 from dpcore.batch.release.query_fields import MAX_CELLS
 
 if TYPE_CHECKING:
@@ -27,6 +20,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.passes import Passes
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.release.private_groups import KeysAnswer
     from dpcore.rng import Stream
 
 
@@ -44,8 +38,9 @@ def select_keys(plan: ReleasePlan, passes: Passes, stream: Callable[[int], Strea
     """
     found: dict[int, Keys] = {}
     for place, answer in enumerate(plan.answers):
-        if isinstance(answer, KeysAnswer):
-            decision = Decision(answer, most_keys(plan.answers, answer.grouping), Draw(stream(place)), passes.threads)
+        if answer.waits_for_keys:
+            keyed: Any = answer
+            decision = Decision(keyed, most_keys(plan.answers, keyed.grouping), Draw(stream(place)), passes.threads)
             found[place] = passes.count_units(plan, place, decision.of)
     return found
 
@@ -90,20 +85,13 @@ class Decision:
                 return
 
 
-def most_keys(answers: Sequence[Answer | GroupedAnswer], grouping: PrivateGrouping) -> int:
+def most_keys(answers: Sequence[Answer], grouping: PrivateGrouping) -> int:
     """How many keys may be released, so that no answer has more cells than are allowed."""
     most = MAX_GROUPS
     for answer in answers:
-        if isinstance(answer, GroupedAnswer) and answer.grouping.names == grouping.names:
-            most = min(most, MAX_CELLS // _cells(answer.each))
+        if answer.keyed_by is not None and answer.keyed_by.names == grouping.names:
+            most = min(most, MAX_CELLS // answer.fewest_cells)
     return most
-
-
-def _cells(each: Answer) -> int:
-    """How many cells the answer to one group has at least."""
-    if isinstance(each, BoundedEach):
-        return FEWEST_POINTS if isinstance(each.section, GridQuery) else 1
-    return each.cells.size if isinstance(each, HistogramAnswer | QuantileAnswer | TopAnswer) else 1
 
 
 def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:
@@ -113,10 +101,7 @@ def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:
     both = {(names, listed): replace(grouping, listed=listed) for names, grouping in found.items() for listed in (False, True)}
 
     def known(answer: Any) -> Any:
-        grouping = getattr(answer, "grouping", None)
-        if not isinstance(grouping, PrivateGrouping) or isinstance(answer, KeysAnswer):
-            return answer
-        now: dict[str, Any] = {"grouping": both[grouping.names, grouping.listed]}
-        return replace(answer, **({"whole": replace(answer.whole, **now)} if isinstance(answer, OfWholeUnits) else now))
+        grouping = answer.keyed_by
+        return answer.of_groups(both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else answer
 
     return replace(plan, answers=tuple(map(known, plan.answers)))

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.batch.release.bounds_pass import counting, with_bounds
-from dpcore.batch.release.group_bounds import finds_bounds
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import ReleasePlan
 from dpcore.batch.release.released_keys import select_keys, with_keys
 from dpcore.batch.release.stepped import in_own_unit
 from dpcore.batch.release.streams import stream_of
-from dpcore.batch.release.synthetic import SyntheticAnswer
 from dpcore.batch.release.table import open_table, write_rows
 from dpcore.batch.release.timed import in_words
 from dpcore.batch.release.words import guarantee_of
@@ -120,9 +118,9 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
     """
     with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
         tables = {
-            place: opened.enter_context(open_table(publication, plan.job, answer.section, answer.columns))
+            place: opened.enter_context(open_table(publication, plan.job, answer.section, answer.table))
             for place, answer in enumerate(plan.answers)
-            if isinstance(answer, SyntheticAnswer)
+            if answer.table is not None
         }
         output = publication.open(plan.output)
         if publication.charge.is_recorded:
@@ -143,7 +141,7 @@ def measure(plan: ReleasePlan, passes: Passes) -> tuple[list[Any], int]:
         passes.choose_rows(plan)
     keys = select_keys(plan, passes, lambda place: stream_of(plan, place))
     plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
-    if any(map(finds_bounds, plan.answers)):
+    if any(answer.waits_for_bounds for answer in plan.answers):
         bins, _ = passes.add_up(counting(plan), "finding bounds")
         plan = with_bounds(plan, bins, lambda place: stream_of(plan, place))
     tallies, rows = passes.add_up(plan, "adding up")
@@ -163,21 +161,13 @@ def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[i
     return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}
 
 
-def _has_no_group(answer: Any) -> bool:
-    """Whether it is about groups of which no key was released."""
-    grouping = getattr(answer, "grouping", None)
-    return grouping is not None and grouping.size == 0
-
-
 def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
     answer = plan.answers[place]
     section, spent = answer.section, plan.job.spent_on(answer.section)
     rng = stream_of(plan, place)
-    if isinstance(answer, SyntheticAnswer) and table is not None:
-        synthesis = answer.synthesis(tally, rng)
-        write_rows(synthesis.table, table, progress)
-        said = synthesis.document()
-    elif _has_no_group(answer):
+    if table is not None:
+        said = answer.released_with_table(tally, rng, lambda rows: write_rows(rows, table, progress))
+    elif answer.keyed_by is not None and answer.keyed_by.size == 0:
         said = {"value": [], "stderr": [], "interval": []}
     else:
         said = answer.release(tally, rng)

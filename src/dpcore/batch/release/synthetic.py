@@ -24,6 +24,8 @@ from dpcore.batch.release.table import Table
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from dpcore.batch.release.answers import IntegerNoise
@@ -162,6 +164,20 @@ class SyntheticAnswer(OneDraw):
         return sum(histogram.size for histogram in self.histograms)
 
     @property
+    def table(self) -> tuple[TableColumn, ...]:
+        """The columns of the table."""
+        return self.columns
+
+    @property
+    def ways(self) -> tuple[tuple[str, str], ...]:
+        """The rows and cells of the table."""
+        section, counts = self.section, len(self.histograms)
+        unsaid = "as many rows as are read" if self.n_is_public else "a noisy number of rows"
+        wanted = unsaid if section.draws is None else f"{section.draws:,} row{'s' if section.draws > 1 else ''}"
+        which = "one histogram" if counts == 1 else f"{counts} histograms"
+        return (("table", f"{section.output}: {wanted}, drawn from {self.size:,} cells of {which}"),)
+
+    @property
     def reads(self) -> tuple[tuple[str, Cells], ...]:
         """The columns of the table."""
         return tuple((column.name, column.cells) for column in self.columns)
@@ -191,6 +207,12 @@ class SyntheticAnswer(OneDraw):
     def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
         """The answer's entry in the document; `synthesis` makes the table itself."""
         return self.synthesis(tally, rng).document()
+
+    def released_with_table(self, tally: Counts, rng: Stream | None, write: Callable[[Table], None]) -> dict[str, Any]:
+        """The same, when the table was written."""
+        synthesis = self.synthesis(tally, rng)
+        write(synthesis.table)
+        return synthesis.document()
 
     def _total(self, noisy: Array) -> int:
         """The number of rows: each histogram gives it with noise, whose variance is proportional to the number of cells."""

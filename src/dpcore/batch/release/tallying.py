@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.batch.release.bounds_pass import BinsOfGroups
 from dpcore.batch.release.cells import read_column
 from dpcore.batch.release.groups import GroupedAnswer, TalliesOfGroups
 from dpcore.batch.release.people import OfWholeUnits
@@ -120,7 +119,7 @@ def _words_for(plan: ReleasePlan, place: int) -> RowWords | ValueWords:
 
 def _grouping_of(answer: Answer) -> Any:
     """The groups of an answer, if it has some."""
-    return answer.grouping if isinstance(answer, GroupedAnswer | OfWholeUnits | BinsOfGroups) else None
+    return answer.keyed_by
 
 
 def names_of(answer: Answer) -> list[str]:

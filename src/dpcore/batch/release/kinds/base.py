@@ -1,0 +1,146 @@
+"""What the engine asks of a kind of query; shared code knows this interface, and no kind."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpcore.batch.release.found_bounds import BoundedNumber
+from dpcore.batch.release.group_bounds import BoundedEach, BoundedTallies
+from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.private_grouping import PrivateGrouping
+from dpcore.batch.release.queries import skips
+from dpcore.batch.release.query_fields import check_cells_of_groups
+from dpcore.errors import ParameterError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dpcore.batch.release.answers import Answer
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.group_tallies import GroupTallies
+    from dpcore.batch.release.job import ReleaseJob
+    from dpcore.batch.release.octaves import Octaves
+    from dpcore.batch.release.reads import Read
+    from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.privacy import Relation
+
+    Columns = tuple[tuple[str, Cells], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a job, and the types of its columns, say about a query.
+
+    Attributes
+    ----------
+    job : ReleaseJob
+        The job.
+    read : Read
+        How the query reads its columns, and the groups.
+    bound : Contribution
+        Of one unit.
+    integers : mapping
+        Which columns hold integers.
+    """
+
+    job: ReleaseJob
+    read: Read
+    bound: Contribution
+    integers: Mapping[str, bool]
+
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours."""
+        return self.job.privacy.relation
+
+    @property
+    def groups(self) -> int:
+        """Groups that are answered at most; 0 without groups."""
+        return 0 if self.read.groups is None else self.read.groups.size
+
+    @property
+    def known_groups(self) -> int:
+        """Groups whose number is known now: those that a pass finds are as many as have room."""
+        return 1 if isinstance(self.read.groups, PrivateGrouping) else self.groups
+
+
+class Kind(ABC):
+    """A kind of query, or several that are answered alike; two of one class are equal."""
+
+    names: ClassVar[tuple[str, ...]]
+    """The words of job files."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @abstractmethod
+    def columns(self, position: int, query: Any) -> Columns:
+        """The columns that the query at a place of a job reads, and how, before their types are known."""
+
+    @abstractmethod
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer, with its noise."""
+
+
+class StatisticKind(Kind):
+    """A kind whose statistic is that of the whole table, or of each group."""
+
+    cells_are: ClassVar[str | None] = None
+    """What a job calls the cells of one answer, if it has several."""
+
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer, to each group if there are any."""
+        each = self.each(query, asked.read.cells, asked.bound, asked.relation, asked.groups)
+        if asked.read.groups is None:
+            return each
+        if self.cells_are is not None:
+            as_parameter(check_cells_of_groups, self.cells_are, each.fewest_cells, asked.known_groups)
+        return GroupedAnswer(each, asked.read.groups, self.tallies(each))
+
+    @abstractmethod
+    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """The answer to the whole table, or to one of so many groups, calibrated for all of them together."""
+
+    @abstractmethod
+    def tallies(self, each: Any) -> GroupTallies[Any]:
+        """The statistics that it needs of each group."""
+
+
+class NumberKind(StatisticKind):
+    """A kind whose statistic is one of clamped numbers; their bounds may be found privately."""
+
+    has_squares: ClassVar[bool] = False
+    """Whether the statistic has products of two numbers."""
+
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer; where rows without a number are skipped, how many there are is private."""
+        if skips(query):
+            asked = replace(asked, bound=asked.bound.of_some_rows())
+        if getattr(query, "bounds", None) is None:
+            return super().answer(query, asked)
+        if asked.read.groups is None:
+            return BoundedNumber.made(self, query, asked.read.cells, asked.bound, asked.relation)
+        each = BoundedEach.made(self, query, asked.read.cells, asked.bound, asked.relation, asked.groups)
+        return GroupedAnswer(each, asked.read.groups, BoundedTallies(each))
+
+    def in_bins(self, each: Any, low: int, high: int) -> Answer:  # noqa: ARG002
+        """The answer between two ends of bins, for what `of_bins` finds."""
+        found: Answer = each
+        return found
+
+    def of_bins(self, each: Any, tally: Octaves, low: int, high: int) -> Any:  # noqa: ARG002
+        """The exact statistic of an answer between two ends of bins."""
+        return tally.total(low, high)
+
+
+def as_parameter(check: Any, *values: Any, **options: Any) -> None:
+    """Run a check of fields on what a file has said; raises `ParameterError` for its `ValueError`."""
+    try:
+        check(*values, **options)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None

@@ -1,0 +1,55 @@
+"""`count`: rows, all or some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpcore.batch.jobfile.times import Timed
+from dpcore.batch.release.answers import Answer, CountAnswer, PublicCountAnswer
+from dpcore.batch.release.cells import Declared, Held, Within
+from dpcore.batch.release.group_tallies import CountTallies
+from dpcore.batch.release.kinds.base import StatisticKind
+from dpcore.batch.release.reads import listed
+from dpcore.batch.tables.categories import declared_by
+
+if TYPE_CHECKING:
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.group_tallies import GroupTallies
+    from dpcore.batch.release.kinds.base import Columns
+    from dpcore.batch.release.queries import CountQuery
+    from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.privacy import Relation
+
+
+class Count(StatisticKind):
+    """Rows, with discrete noise; all of them without noise where their number is public."""
+
+    names = ("count",)
+
+    def columns(self, position: int, query: CountQuery) -> Columns:
+        """The column of the condition."""
+        return () if query.column is None else ((query.column, self._condition(position, query)),)
+
+    @staticmethod
+    def _condition(position: int, query: CountQuery) -> Cells:
+        if query.missing == "skip":
+            return Held()
+        if query.categories is None:
+            return Within(_end(query.lower), _end(query.upper))
+        return Declared(listed(position, query, declared_by(query.categories)), skip=True)
+
+    def each(self, query: CountQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """With the sensitivity of one count, or of a histogram."""
+        cells: Any = columns[0][1] if columns else None
+        if cells is None and bound.n_is_public and not groups:
+            return PublicCountAnswer(query)
+        return CountAnswer.made(query, cells, bound, relation, groups)
+
+    def tallies(self, each: CountAnswer) -> GroupTallies[Any]:
+        """Rows of each group."""
+        return CountTallies(each)
+
+
+def _end(bound: float | None) -> float:
+    """A bound of a count: a date or time as it is, any number as a float."""
+    return bound if isinstance(bound, Timed) else float(bound or 0.0)
