@@ -13,6 +13,7 @@ import pytest
 from dpcore.batch.release.answers import PrivateMeanAnswer
 from dpcore.batch.release.cells import OnGrid, Reals
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles, octave_steps, rest_epsilon
+from dpcore.batch.release.kinds import kind_of
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.octaves import EDGES, OCTAVES, WIDEST, Octaves, grid_between, octave_grid, rounded_bounds, steps_of
 from dpcore.batch.release.queries import MeanQuery, MedianQuery, QuantileQuery, SpreadQuery, SumQuery
@@ -40,9 +41,9 @@ def answer_of(kind, bound, epsilon=EPSILON, bounds_epsilon=FOR_BOUNDS, **keys):
     relation = "replace" if bound.replaced else "add_remove"
     if kind in {"median", "quantile"}:
         section = (MedianQuery if kind == "median" else QuantileQuery)(**head)
-        return BoundedQuantiles.made(section, OnGrid.of(section.grid, 0.0), bound, relation)
+        return BoundedQuantiles.made(kind_of(section), section, OnGrid.of(section.grid, 0.0), bound, relation)
     section = {"sum": SumQuery, "mean": MeanQuery, "var": SpreadQuery}[kind](**head)
-    return BoundedNumber.made(section, (("x", Reals(WIDEST, 0.0)),), bound, relation)
+    return BoundedNumber.made(kind_of(section), section, (("x", Reals(WIDEST, 0.0)),), bound, relation)
 
 
 def test_ends_of_the_tests_are_what_they_say():

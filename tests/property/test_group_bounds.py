@@ -15,7 +15,7 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.batch.release import calibration
 from dpcore.batch.release.bounds_pass import counting
-from dpcore.batch.release.group_tallies import tallies_of
+from dpcore.batch.release.kinds import kind_of
 from dpcore.batch.release.octaves import EDGES, OCTAVES
 from dpcore.batch.release.plan import make_release_plan
 from support.jobs import write_table
@@ -71,7 +71,7 @@ class Released:
         return self.known[rows]
 
     def between(self, inner, rows):
-        tallies = tallies_of(inner)
+        tallies = kind_of(inner.section).tallies(inner)
         tally = tallies.nothing(2)
         *read, codes = read_of(inner, rows)
         tallies.add(tally, codes, read)

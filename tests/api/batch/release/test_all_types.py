@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch.expressions.arrow_values import database_type
+from dpcore.batch.release.calibration import read_of
 from dpcore.batch.release.job import parse_release_job
 from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.reads import read_of
 from dpcore.batch.release.run import run
 from dpcore.errors import JobError
 from support.jobs import write_table
