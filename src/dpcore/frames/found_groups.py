@@ -33,9 +33,11 @@ def with_keys(questions: Sequence[Question]) -> tuple[list[Question], list[int]]
 
 def remember(questions: Sequence[Question], queries: Sequence[Mapping[str, Any]]) -> None:
     """Keep the keys that a job has named, given its questions and its answers."""
+    from dpcore.batch.release.kinds import KINDS
+
     for question, answer in zip(questions, queries, strict=True):
         keys = question.view.found
-        if keys is not None and answer["kind"] == "groups":
+        if keys is not None and KINDS[answer["kind"]].names_groups:
             value = answer["value"]
             columns = [value[name] for name in keys.columns] if isinstance(value, dict) else [value]
             keys.records = [dict(zip(keys.columns, key, strict=True)) for key in zip(*columns, strict=True)]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpcore.batch.release.kinds import KINDS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -27,7 +29,7 @@ def _of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
         columns = _of_one({**answer, "groups": None})
         return {name: [] for name in [*(_free(name, columns) for name in keys), *columns]}
     per_group = [key for key in PER_GROUP if isinstance(answer.get(key), list) and len(answer[key]) == count]
-    if answer["kind"] != "top_s" and not any(isinstance(value, list) for value in answer["value"]):
+    if not KINDS[answer["kind"]].is_choice and not any(isinstance(value, list) for value in answer["value"]):
         columns = _of_one({**answer, "groups": None, "group_by": None})
         return {_free(name, columns): listed for name, listed in keys.items()} | columns
     found: dict[str, list[Any]] = {}
@@ -61,24 +63,13 @@ PER_GROUP = ("value", "stderr", "interval", "rank_error", "count", "counts", "no
 
 def _of_one(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of the answer to the whole table, or to one group."""
-    if answer["kind"] == "top_s":
+    if KINDS[answer["kind"]].is_choice:
         return _of_choice(answer)
     values = answer["value"] if isinstance(answer["value"], list) else [answer["value"]]
-    keys = _keys(answer)
+    keys = KINDS[answer["kind"]].keys(answer)
     columns: dict[str, list[Any]] = {VALUE: values, STDERR: _each(answer.get("stderr"), len(values))}
     columns[LOWER], columns[UPPER] = _ends(answer.get("interval"), len(values))
     return {_free(name, columns): column for name, column in keys.items()} | columns
-
-
-def _keys(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """What tells the numbers of one answer apart."""
-    if answer["kind"] == "histogram" and answer.get("edges") is not None:
-        return {"left": list(answer["edges"][:-1]), "right": list(answer["edges"][1:])}
-    if answer["kind"] == "histogram":
-        return {str(answer["column"]): list(answer["categories"])}
-    if isinstance(answer.get("q"), list):
-        return {"q": list(answer["q"])}
-    return {}
 
 
 def _of_choice(answer: Mapping[str, Any]) -> dict[str, list[Any]]:

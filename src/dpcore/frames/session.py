@@ -175,9 +175,10 @@ class Session:
     def _free(self, questions: Sequence[Question]) -> ReleaseJob:
         """The job of a query that names no ε, which only a count of all rows need not do, where their number is public."""
         from dpcore.batch.release.job import parse_release_job
+        from dpcore.batch.release.kinds import KINDS
 
         refusal = ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
-        if [question.entry["kind"] for question in questions] != ["count"]:
+        if len(questions) != 1 or not KINDS[questions[0].entry["kind"]].may_be_free:
             raise refusal
         try:
             return parse_release_job(self._document(questions, None))
@@ -308,7 +309,9 @@ def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _as_of_call(text: str, questions: Sequence[Question]) -> str:
     """The message about a job as one about the arguments of a call: the last query, which has no position, and no name that nobody gave."""
-    is_alone = sum(question.entry["kind"] != "groups" for question in questions) == 1
+    from dpcore.batch.release.kinds import KINDS
+
+    is_alone = sum(not KINDS[question.entry["kind"]].names_groups for question in questions) == 1
     is_named = "name" in questions[-1].entry
     return "\n".join(_as_of_argument(line.strip(), len(questions) - 1, is_alone, is_named) for line in text.splitlines())
 

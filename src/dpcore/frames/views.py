@@ -61,8 +61,9 @@ class Answering(Questions):
         """
         if kind not in methods():
             raise ParameterError(f"kind must be one of {', '.join(map(repr, methods()))}, got {kind!r}")
-        place = "columns" if kind == "covariance" else "column"
-        return self._plan(Question(self._view, entry_of(kind, {place: column, **keys})))
+        from dpcore.batch.release.kinds import KINDS
+
+        return self._plan(Question(self._view, entry_of(kind, {KINDS[kind].column_key: column, **keys})))
 
 
 class Selectable(Answering):

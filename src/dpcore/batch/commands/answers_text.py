@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.batch.release.group_words import GroupNames, count_of_groups
-from dpcore.batch.release.labels import labelled, with_unit
-from dpcore.batch.release.words import LAWS, as_list, cell_names, is_exact, key_names, limits_in_words, quantile_name
-from dpcore.pages.numbers import misses, percentage_of, plain_name, plain_number, readable, written
+from dpcore.batch.release.kinds import KINDS
+from dpcore.batch.release.questions import labelled
+from dpcore.batch.release.words import LAWS, is_exact, limits_in_words
+from dpcore.pages.numbers import misses, percentage_of, plain_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from rich.table import Table
 
@@ -93,46 +93,4 @@ def _answered(query: Mapping[str, Any]) -> Iterator[Line]:
         note = query.get("note")
         yield "", f"– ({note})" if note else "–"
         return
-    match query["kind"]:
-        case "histogram":
-            yield from _numbers(cell_names(query), value, query["stderr"], query["interval"], query)
-        case "quantile" | "median":
-            levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
-            for level, point, error in zip(levels, as_list(value, 1), errors, strict=True):
-                shown = with_unit(plain_number(point), query)
-                yield quantile_name(level), f"{shown} ± {plain_number(float(error), 3)} rows"
-        case "top_s":
-            if "counts" in query:
-                yield from _numbers([plain_name(label) for label in value], query["counts"], query["stderr"], query["interval"], query)
-            else:
-                yield from ((f"place {place}", plain_name(label)) for place, label in enumerate(value, 1))
-        case "groups":
-            names = key_names(query)
-            yield "", f"{len(names):,} group{'' if len(names) == 1 else 's'}"
-            yield from ((f"group {place}", name) for place, name in enumerate(names, 1))
-        case "synthetic":
-            yield f"rows in {value['path']}", plain_number(value["rows"])
-        case _:
-            yield from _numbers([""], [value], query["stderr"], [query["interval"]], query)
-
-
-def _numbers(
-    labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]], query: Mapping[str, Any]
-) -> Iterator[Line]:
-    for label, value, error, ends in zip(labels, values, as_list(stderr, len(values)), intervals, strict=True):
-        if not error:
-            yield label, f"{with_unit(plain_number(value), query)} (exact)"
-            continue
-        if isinstance(value, str):  # a date or a time
-            yield label, f"{value} ({ends[0]} to {ends[1]})"
-            continue
-        lower, upper = ends
-        even = math.isclose(value - lower, upper - value, rel_tol=1e-6, abs_tol=1e-9 * abs(value))
-        numbers = [value, upper - value] if even else [value, lower, upper]
-        whole = all(float(number).is_integer() for number in numbers)
-        shown, *others = map(_whole, numbers) if whole else readable(numbers, float(error), percent=False)
-        yield label, with_unit(f"{shown} ± {others[0]}" if even else f"{shown} ({others[0]} to {others[1]})", query)
-
-
-def _whole(number: float) -> str:
-    return written(int(number), ",")
+    yield from KINDS[query["kind"]].lines(query)

@@ -9,7 +9,8 @@ import numpy as np
 
 from dpcore.batch.release import plots as release_plots
 from dpcore.batch.release.group_words import GroupNames, count_of_groups, crossed, group_columns
-from dpcore.batch.release.words import as_list, cell_names, quantile_name
+from dpcore.batch.release.kinds import KINDS
+from dpcore.batch.release.words import as_list
 from dpcore.pages.numbers import counted, plain_name, plain_number, readable, with_digits
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ MOST_MAPPED = 60
 
 def lines_of_groups(query: Mapping[str, Any], ranks: str | None) -> dict[str, Any]:
     """A line for each group, with its quantiles, its cells or its places."""
-    names, heads = GroupNames(query), _heads(query)
+    names, heads = GroupNames(query), KINDS[query["kind"]].heads(query)
     cells = [[_shown(value) for value in as_list(values, 1)[:WIDEST]] for values in query["value"][:LINES]]
     return {
         "form": "lines",
@@ -38,8 +39,8 @@ def lines_of_groups(query: Mapping[str, Any], ranks: str | None) -> dict[str, An
         "narrowed": max(0, len(heads) - WIDEST),
         "ranks": ranks,
         "stderr": _common_error(query),
-        "with_counts": query["kind"] == "histogram",
-        "plot": _map_of_cells(query, names) if query["kind"] == "histogram" else None,
+        "with_counts": KINDS[query["kind"]].maps_cells,
+        "plot": _map_of_cells(query, names) if KINDS[query["kind"]].maps_cells else None,
     }
 
 
@@ -48,15 +49,6 @@ def _common_error(query: Mapping[str, Any]) -> str | None:
     found = {error for of_group in as_list(query.get("stderr"), 1) for error in as_list(of_group, 1)}
     error = found.pop() if len(found) == 1 else None
     return readable([error], error, percent=False)[0] if error else None
-
-
-def _heads(query: Mapping[str, Any]) -> list[str]:
-    """What each part of the answer to a group is."""
-    if query["kind"] == "histogram":
-        return list(cell_names({**query, "groups": None}))
-    if query["kind"] == "top_s":
-        return [f"place {place}" for place in range(1, query["s"] + 1)]
-    return [quantile_name(level) for level in as_list(query.get("q"), 1)]
 
 
 def _shown(value: Any) -> str:
@@ -70,7 +62,7 @@ def _map_of_cells(query: Mapping[str, Any], names: GroupNames) -> str | None:
         return None
     labels = " and ".join(group_columns(query)), str(query["column"])
     texts = np.array([[_shown(value) for value in cells] for cells in query["value"]], dtype=object)
-    return _map(query, counts, texts, (list(names), _heads(query)), labels)
+    return _map(query, counts, texts, (list(names), KINDS[query["kind"]].heads(query)), labels)
 
 
 def cross_of_groups(query: Mapping[str, Any], values: npt.NDArray[np.float64]) -> dict[str, Any]:
@@ -103,7 +95,7 @@ def _map(
 ) -> str:
     low, high = float(values.min()), float(values.max())
     # Of counts none has no colour; of other numbers the least.
-    least = min(0.0, low) if query["kind"] in {"count", "histogram"} else low
+    least = min(0.0, low) if KINDS[query["kind"]].counts_rows else low
     shares = np.clip((values - least) / ((high - least) or 1.0), 0.0, 1.0)
     title = f"{query['name']}: {counted(count_of_groups(query), 'group')}"
     return release_plots.heat_map(shares, *names, title=title, labels=labels, texts=texts)

@@ -10,9 +10,6 @@ from dpcore.batch.jobfile.fields import Name, Section
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-IN_UNITS = ("sum", "mean", "std", "quantile", "median")
-"""Kinds whose answers are in the unit of measure of their column."""
-
 
 class ColumnLabel(Section):
     """`[[column]]` of a release: how readers know a column. Neither key changes an answer."""
@@ -48,37 +45,6 @@ def named_columns(queries: Iterable[Section]) -> set[str]:
                 name = getattr(each, "name", each)
                 found |= {name} if isinstance(name, str) else set()
     return found
-
-
-def labelled(document: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the document of a release with labels in place of the names of columns.
-
-    Queries whose answers are in the unit of measure of their column get it as `unit_of_measure`, those whose bins are as `unit_of_bins`.
-    """
-    columns = {column["name"]: column for column in document.get("columns", ())}
-    if not columns:
-        return document
-    return {**document, "queries": [_labelled(query, columns) for query in document["queries"]]}
-
-
-def _labelled(query: Mapping[str, Any], columns: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
-    def label(name: Any) -> Any:
-        return columns.get(name, {}).get("label", name) if isinstance(name, str) else name
-
-    shown = dict(query)
-    for key in ("column", "columns", "group_by"):
-        value = query.get(key)
-        if value is not None:
-            shown[key] = [label(each) for each in value] if isinstance(value, list | tuple) else label(value)
-    unit = columns.get(query.get("column") or "", {}).get("unit_of_measure")
-    if unit is not None and query["kind"] in IN_UNITS:
-        shown["unit_of_measure"] = unit
-    if unit is not None and query["kind"] == "histogram":
-        shown["unit_of_bins"] = unit
-    if isinstance(query.get("groups"), dict):
-        groups = {label(name): keys for name, keys in query["groups"].items()}
-        shown["groups"] = groups if len(groups) == len(query["groups"]) else query["groups"]
-    return shown
 
 
 def with_unit(text: str, query: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.labels import labelled
+from dpcore.batch.release.questions import labelled
 from dpcore.batch.release.words import accounting_in_words, is_exact, limits_in_words, neighbours_in_words, release_protection
 from dpcore.pages.numbers import percentage_of, rounded_down, rounded_up
 from dpcore.pages.page import Pages

@@ -351,6 +351,11 @@ class SpreadQuery(BoundedQuery):
     kind: Literal["var", "std"]
     ddof: Literal[0, 1] = 1
 
+    @property
+    def is_root(self) -> bool:
+        """Whether the root of the variance is wanted."""
+        return self.kind == "std"
+
 
 class CovarianceQuery(GroupedQuery):
     """`kind = "covariance"`: that of two columns of clamped numbers."""

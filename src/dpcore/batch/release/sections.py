@@ -10,16 +10,14 @@ import numpy as np
 from dpcore.batch.release import plots as release_plots
 from dpcore.batch.release.bin_axes import axis_of_bins
 from dpcore.batch.release.group_sections import cross_of_groups, lines_of_groups
+from dpcore.batch.release.kinds import KINDS
 from dpcore.batch.release.labels import axis_of, with_unit
+from dpcore.batch.release.questions import asked, declared, in_text
 from dpcore.batch.release.synthetic_page import FEW, MOST_BARS, synthetic_section
 from dpcore.batch.release.words import (
-    SPREADS,
     as_list,
-    asked,
     cell_names,
     coverage_in_words,
-    declared,
-    in_text,
     is_exact,
     key_names,
     noise_in_words,
@@ -42,7 +40,7 @@ from dpcore.pages.numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -76,26 +74,12 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "note": note_of(query),
         "confidence": coverage_in_words(query),
     }
-    grouped = query.get("groups") is not None
     if query["value"] is None:
         return shown | _number(query)
     if in_text(query):
         return shown | _texts(query)
-    match query["kind"]:
-        case "quantile" | "median" | "histogram" | "top_s" if grouped:
-            return shown | lines_of_groups(query, _rank_error(query))
-        case kind if grouped or kind == "histogram":
-            return shown | _cells(query)
-        case "synthetic":
-            return shown | synthetic_section(query)
-        case "quantile" | "median":
-            return shown | _quantiles(query)
-        case "top_s":
-            return shown | _chosen(query)
-        case "groups":
-            return shown | _keys(query)
-        case _:
-            return shown | _number(query)
+    kind = KINDS[query["kind"]]
+    return shown | FORMS[kind.form_of_groups if query.get("groups") is not None else kind.form](query)
 
 
 def _texts(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +129,7 @@ def _limits(query: Mapping[str, Any], value: float, interval: tuple[float, float
     """Return the range of the axis, and the possible range if the axis shows only a part of it."""
     # Noise of a large ε can be too small to show.
     width = interval[1] - interval[0] or max(abs(value), 1.0) / 8
-    if query["kind"] != "mean" or query.get("lower") is None:
+    if not KINDS[query["kind"]].is_between_bounds or query.get("lower") is None:
         return (value - 2 * width, value + 2 * width), None
     lower, upper = float(query["lower"]), float(query["upper"])
     short = 0 < width < plots.SHORT * (upper - lower)
@@ -215,15 +199,14 @@ def _cells_plot(query: Mapping[str, Any], values: npt.NDArray[np.float64], drawn
 
 
 def _counts_rows(query: Mapping[str, Any]) -> bool:
-    return query["kind"] in {"count", "histogram"}
+    return KINDS[query["kind"]].counts_rows
 
 
 def _label(query: Mapping[str, Any]) -> str:
     """Return the label of the axis of an answer."""
     if _counts_rows(query):
         return "rows"
-    named = " and ".join(query["columns"]) if query["kind"] == "covariance" else query["column"]
-    return axis_of(f"{SPREADS.get(query['kind'], query['kind'].replace('_', ' '))} of {named}", query)
+    return axis_of(KINDS[query["kind"]].subject(query), query)
 
 
 def _quantiles(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -350,3 +333,20 @@ def _two_digits(stderr: float | None) -> str | None:
     if stderr is None:
         return None
     return readable([stderr], stderr, percent=False)[0]
+
+
+def _lines(query: Mapping[str, Any]) -> dict[str, Any]:
+    """A line for each group."""
+    return lines_of_groups(query, _rank_error(query))
+
+
+FORMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "number": _number,
+    "cells": _cells,
+    "lines": _lines,
+    "quantiles": _quantiles,
+    "chosen": _chosen,
+    "keys": _keys,
+    "synthetic": synthetic_section,
+}
+"""What a page shows, by the form that the kind of the query names."""

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.batch.release.group_words import GroupNames, groups_in_words
+from dpcore.batch.release.group_words import GroupNames
 from dpcore.batch.release.query_fields import SKIP
-from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, quoted
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, quoted
 from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 
 if TYPE_CHECKING:
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
-QUANTILES = ("quantile", "median")
-"""Kinds whose answers are points of a grid."""
-SPREADS = {"var": "variance", "std": "standard deviation", "covariance": "covariance"}
 NAMED_INTERVALS = 6
 """Queries that a sentence about intervals names."""
 STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
@@ -115,74 +112,15 @@ def spaced(expression: str) -> str:
     return plain_name(expression.strip() if "--" in expression else " ".join(expression.split()))
 
 
-def asked(query: Mapping[str, Any]) -> str:
-    """The question of a query in words."""
-    rows = f", where {spaced(query['where'])}" if query.get("where") else ""
-    if query.get("groups") is None:
-        return f"{_question(query)}{rows}"
-    return f"{_question(query)}, {groups_in_words(query)}{rows}"
+def of_column(query: Mapping[str, Any]) -> str:
+    """The column of a query in a question, if it has one."""
+    return f" of {query['column']}" if query.get("column") else ""
 
 
-def _question(query: Mapping[str, Any]) -> str:
-    column, values = query.get("column"), query["value"]
-    of = f" of {column}" if column else ""
-    match query["kind"]:
-        case "count":
-            if query.get("missing") == SKIP:
-                return f"How many rows have a value of {column}"
-            return f"How many rows have {column} {_condition(query)}" if column else "How many rows there are"
-        case "count_distinct":
-            among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
-            return f"How many different values{of} occur{among}" if column else "How many units there are"
-        case "histogram":
-            parts = "bin" if query.get("edges") is not None else "declared value"
-            return f"How many rows fall into each {parts}{of}"
-        case "quantile" | "median":
-            levels = as_list(query.get("q"), 1)
-            return "Quantiles" + of if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
-        case "synthetic":
-            return f"A table of made-up rows with {_columns_in_words(query)}"
-        case "groups":
-            at = plain_number(query["half_released_at"])
-            return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
-        case "top_s":
-            chosen = query["s"] if query.get("groups") is not None else len(values)
-            return f"The {f'{chosen} ' if chosen > 1 else ''}most frequent of the declared values{of}"
-        case "var" | "std" | "covariance" as kind:
-            over = "n" if query.get("ddof") == 0 else "n − 1"
-            of = f" of {' and '.join(query['columns'])}" if column is None else of
-            return f"The {SPREADS[kind]}{of}, divided by {over}"
-        case kind:
-            return f"The {kind.replace('_', ' ')}{of}"
-
-
-def _columns_in_words(query: Mapping[str, Any]) -> str:
-    """The columns, and which of them are drawn together."""
-    names = [column["name"] for column in query["columns"]]
-    if len(names) == 1:
-        return f"the column {names[0]}"
-    listed = ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
-    together = [" and ".join(group) for group in query["joint"] if len(group) > 1]
-    if len(query["joint"]) == 1:
-        return f"the columns {listed}, drawn together"
-    return f"the columns {listed}, drawn independently" + (f" but for {'; '.join(together[:4])}" if together else "")
-
-
-def _condition(query: Mapping[str, Any]) -> str:
-    """Describe the rows that a count is about."""
-    labels = query.get("categories")
-    if not labels:
-        return f"from {plain_range(query.get('lower'), query.get('upper'))}"
-    more = ", …" if len(labels) > 5 else ""
-    return ("equal to " if len(labels) == 1 else "equal to one of ") + ", ".join(map(plain_name, labels[:5])) + more
-
-
-def declared(query: Mapping[str, Any]) -> str:
-    """Describe the declarations of the job about the values."""
-    if query["kind"] == "covariance":
-        return _declared_of_two(query)
+def declared_parts(query: Mapping[str, Any], *, clamps: bool = True) -> list[str]:
+    """What the job declares about values that many kinds of queries have; `clamps` if those beyond bounds count as the bounds."""
     parts = []
-    if query["kind"] != "count" and query.get("lower") is not None and query.get("upper") is not None:
+    if clamps and query.get("lower") is not None and query.get("upper") is not None:
         lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
     if query.get("step") is not None:
@@ -199,38 +137,23 @@ def declared(query: Mapping[str, Any]) -> str:
         parts.append(f"absolute values of one unit count at most {plain_number(query['max_sum_per_unit'])} in all")
     if query.get("max_values_per_unit") is not None:
         parts.append(f"at most {counted(query['max_values_per_unit'], 'value')} of each unit, chosen at random")
-    parts += [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
-    if query["kind"] == "top_s" and query.get("candidates") is not None:
-        parts.append(f"{size(query['candidates'])} candidates were declared")
-    if query["kind"] in QUANTILES and isinstance(query.get("grid"), list | tuple | np.ndarray):
-        parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
-    if query["kind"] == "synthetic":
-        for column in query["columns"]:
-            parts += [f"{word} of {column['name']} count as {_stand_in(column, key)}" for key, word in STAND_INS if key in column]
+    return parts + [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
+
+
+def sentence_of(parts: Sequence[str]) -> str:
+    """Parts as one sentence; none of none."""
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
-
-
-def _declared_of_two(query: Mapping[str, Any]) -> str:
-    """The same for each of two columns."""
-    said = []
-    for place, name in enumerate(query["columns"]):
-        lower, upper = plain_number(query["lower"][place]), plain_number(query["upper"][place])
-        said.append(f"Values of {name} below {lower} count as {lower}, values above {upper} as {upper}")
-        if query.get("missing") is not None:
-            said[-1] += "" if query["missing"] == SKIP else f", missing ones as {plain_number(query['missing'][place])}"
-    said += ["Rows in which one of them is missing are left out"] if query.get("missing") == SKIP else []
-    return ". ".join(said) + "."
 
 
 def _replaced(query: Mapping[str, Any], key: str, word: str) -> str:
     """What becomes of missing or unknown values."""
     if query[key] == SKIP and SKIP not in (query.get("categories") or ()):
         return f"rows with {word} are left out"
-    return f"{word} count as {_stand_in(query, key)}"
+    return f"{word} count as {stand_in(query, key)}"
 
 
-def _stand_in(declared: Mapping[str, Any], key: str) -> str:
+def stand_in(declared: Mapping[str, Any], key: str) -> str:
     """The value that stands for missing or unknown ones: a category, or a number."""
     return quoted(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
 
@@ -248,8 +171,7 @@ def noise_in_words(query: Mapping[str, Any]) -> str:
         centres = query["centre"] if isinstance(query["centre"], list) else [query["centre"]]
         noun = "means" if len(centres) > 1 else "mean"
         parts.append(f"distances were taken from the noisy {noun} {' and '.join(plain_number(centre, 6) for centre in centres)}")
-    sentence = "; ".join(parts)
-    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+    return sentence_of(parts)
 
 
 def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
@@ -287,14 +209,6 @@ def text_bin_names(edges: Sequence[str]) -> list[str]:
     """The same of bins of dates or times."""
     last = len(edges) - 2
     return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(edges))]
-
-
-def in_text(query: Mapping[str, Any]) -> bool:
-    """Whether the answers are dates or times, which are text."""
-    value = query["value"]
-    while isinstance(value, list) and value:
-        value = next((each for each in value if each is not None), None)
-    return isinstance(value, str) and query["kind"] not in {"top_s", "groups"}
 
 
 def quantile_name(level: object) -> str:

@@ -9,7 +9,7 @@ from dpcore.batch.release.kinds.count_distinct import CountDistinct
 from dpcore.batch.release.kinds.groups import Groups
 from dpcore.batch.release.kinds.histogram import Histogram
 from dpcore.batch.release.kinds.mean import Mean
-from dpcore.batch.release.kinds.moments import Covariance, Spread
+from dpcore.batch.release.kinds.moments import Covariance, Deviation, Spread
 from dpcore.batch.release.kinds.quantile import Quantile
 from dpcore.batch.release.kinds.sum import Sum
 from dpcore.batch.release.kinds.synthetic import Synthetic
@@ -21,7 +21,20 @@ if TYPE_CHECKING:
 
 KINDS: dict[str, Kind] = {
     name: kind
-    for kind in (Count(), CountDistinct(), Histogram(), Sum(), Mean(), Spread(), Covariance(), Quantile(), Top(), Groups(), Synthetic())
+    for kind in (
+        Count(),
+        CountDistinct(),
+        Histogram(),
+        Sum(),
+        Mean(),
+        Spread(),
+        Deviation(),
+        Covariance(),
+        Quantile(),
+        Top(),
+        Groups(),
+        Synthetic(),
+    )
     for name in kind.names
 }
 """Each kind by the words that job files have for it."""

@@ -6,16 +6,18 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpcore.batch.release.answer_lines import numbers_of
 from dpcore.batch.release.found_bounds import BoundedNumber
 from dpcore.batch.release.group_bounds import BoundedEach, BoundedTallies
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.queries import skips
 from dpcore.batch.release.query_fields import check_cells_of_groups
+from dpcore.batch.release.words import as_list, declared_parts, of_column, quantile_name, sentence_of
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.cells import Cells
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
 
     Columns = tuple[tuple[str, Cells], ...]
+    Entry = Mapping[str, Any]
+    Line = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,28 @@ class Kind(ABC):
 
     names: ClassVar[tuple[str, ...]]
     """The words of job files."""
+    column_key: ClassVar[str] = "column"
+    """Where a job says what it is about."""
+    form: ClassVar[str] = "number"
+    """How a page shows the answer to the whole table."""
+    form_of_groups: ClassVar[str] = "cells"
+    """How a page shows the answers to groups: one number each, or a line."""
+    measured: ClassVar[str | None] = None
+    """What is in the unit of measure of the column: `unit_of_measure` is that of the answer, `unit_of_bins` that of its bins."""
+    has_labels: ClassVar[bool] = False
+    """Whether answers are categories or names, and no numbers."""
+    is_choice: ClassVar[bool] = False
+    """Whether the numbers of an answer, if there are any, belong to what it chose."""
+    counts_rows: ClassVar[bool] = False
+    """Whether the numbers are of rows."""
+    is_between_bounds: ClassVar[bool] = False
+    """Whether the answer lies between the bounds that a job declares."""
+    maps_cells: ClassVar[bool] = False
+    """Whether the cells of groups are drawn as a map."""
+    may_be_free: ClassVar[bool] = False
+    """Whether it may be asked without an ε."""
+    names_groups: ClassVar[bool] = False
+    """Whether its answer is the keys of groups."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -85,6 +111,32 @@ class Kind(ABC):
     @abstractmethod
     def answer(self, query: Any, asked: Asked) -> Answer:
         """The answer, with its noise."""
+
+    # What is said about an answer, given its entry in the document
+
+    def subject(self, query: Entry) -> str:
+        """What the numbers are of."""
+        return f"{query['kind'].replace('_', ' ')} of {query['column']}"
+
+    def question(self, query: Entry) -> str:
+        """The question in words, but for groups and conditions."""
+        return f"The {query['kind'].replace('_', ' ')}{of_column(query)}"
+
+    def declared(self, query: Entry) -> str:
+        """What the job declares about values, as sentences."""
+        return sentence_of(declared_parts(query))
+
+    def heads(self, query: Entry) -> list[str]:
+        """What each part of the answer to a group is."""
+        return [quantile_name(level) for level in as_list(query.get("q"), 1)]
+
+    def keys(self, query: Entry) -> dict[str, list[Any]]:
+        """What tells the numbers of one answer apart, as columns of a table."""
+        return {"q": list(query["q"])} if isinstance(query.get("q"), list) else {}
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """The answer to the whole table, or to a group, in lines of a terminal: a label and what was released."""
+        yield from numbers_of([""], [query["value"]], query["stderr"], [query["interval"]], query)
 
 
 class StatisticKind(Kind):

@@ -9,11 +9,12 @@ from dpcore.batch.release.kinds.base import Kind
 from dpcore.batch.release.people import UnitsAnswer, ValuesAnswer, Whole
 from dpcore.batch.release.people_cells import DifferentCells
 from dpcore.batch.release.reads import listed
+from dpcore.batch.release.words import of_column
 from dpcore.batch.tables.categories import declared_by
 
 if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
-    from dpcore.batch.release.kinds.base import Asked, Columns
+    from dpcore.batch.release.kinds.base import Asked, Columns, Entry
     from dpcore.batch.release.queries import CountDistinctQuery
 
 
@@ -37,3 +38,10 @@ class CountDistinct(Kind):
             return UnitsAnswer.made(query, whole, asked.bound, asked.relation)
         values: Any = cells[0]
         return ValuesAnswer.made(query, values, whole, asked.bound, asked.relation)
+
+    def question(self, query: Entry) -> str:
+        """How many units or values there are."""
+        if not query.get("column"):
+            return "How many units there are"
+        among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
+        return f"How many different values{of_column(query)} occur{among}"

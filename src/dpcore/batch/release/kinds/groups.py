@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.batch.release.kinds.base import Kind
 from dpcore.batch.release.private_groups import KeysAnswer
+from dpcore.batch.release.words import as_list, key_names
+from dpcore.pages.numbers import plain_number
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dpcore.batch.release.answers import Answer
-    from dpcore.batch.release.kinds.base import Asked, Columns
+    from dpcore.batch.release.kinds.base import Asked, Columns, Entry, Line
     from dpcore.batch.release.queries import GroupsQuery
 
 
@@ -17,6 +21,9 @@ class Groups(Kind):
     """Keys, by how many units have each."""
 
     names = ("groups",)
+    form = "keys"
+    has_labels = True
+    names_groups = True
 
     def columns(self, position: int, query: GroupsQuery) -> Columns:  # noqa: ARG002
         """None but those of the groups."""
@@ -26,3 +33,14 @@ class Groups(Kind):
         """A selection that is calibrated for the groups that one unit touches."""
         grouping: Any = asked.read.groups
         return KeysAnswer.made(query, grouping, asked.bound, asked.relation)
+
+    def question(self, query: Entry) -> str:
+        """Which values there are."""
+        at = plain_number(query["half_released_at"])
+        return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """Their number, and a line for each."""
+        names = key_names(query)
+        yield "", f"{len(names):,} group{'' if len(names) == 1 else 's'}"
+        yield from ((f"group {place}", name) for place, name in enumerate(names, 1))

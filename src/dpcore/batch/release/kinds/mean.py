@@ -23,6 +23,8 @@ class Mean(NumberKind):
     """The mean of clamped numbers."""
 
     names = ("mean",)
+    measured = "unit_of_measure"
+    is_between_bounds = True
 
     def columns(self, position: int, query: MeanQuery) -> Columns:  # noqa: ARG002
         """The numbers."""

@@ -23,6 +23,7 @@ class Sum(NumberKind):
     """The sum, with real noise."""
 
     names = ("sum",)
+    measured = "unit_of_measure"
 
     def columns(self, position: int, query: SumQuery) -> Columns:  # noqa: ARG002
         """The numbers."""
