@@ -68,7 +68,8 @@ def test_tables_batches_and_readers_give_the_same(case: Case):
     assert reader.read_all()["x"].type == alone.type
     stream = released(Stream(table), {"x": case.mechanism}, **options)
     assert same(stream["x"].to_pylist(), alone.to_pylist())
-    batch = table.combine_chunks().to_batches()[0] if len(table) else pa.RecordBatch.from_arrays([[], []], schema=table.schema)
+    nothing = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in table.schema], schema=table.schema)
+    batch = table.combine_chunks().to_batches()[0] if len(table) else nothing
     assert type(released(batch, {"x": case.mechanism}, **options)) is pa.RecordBatch
 
 
