@@ -124,7 +124,7 @@ def loss_of_bins(answer, one, other):
 def loss_between(answer, one, other, ends):
     """Loss of what is released between bounds."""
     inner = answer._inner(*ends)
-    first, second = (answer._between(each, *ends) for each in (one, other))
+    first, second = (answer.kind.of_bins(inner, each, *ends) for each in (one, other))
     if isinstance(inner, MomentAnswer):
         return largest_loss(inner, first, second)
     exact = [Fraction(each.high) + Fraction(each.low) for each in (first, second)]

@@ -169,8 +169,8 @@ def test_bins_of_random_neighbours_are_within_their_sensitivity(source, count):
 def test_a_grid_is_as_fine_as_groups_allow(source):
     each = plan_of(source, "median", PRIVACY[0]).answers[0].each
     for groups, ends in itertools.product((1, 50, 100, 1000, 5377), ((0, 194), *ENDS)):
-        points = each.with_points(ends, groups).points
-        grid = each.with_points(ends, groups).between(ends).cells.grid
+        points = each.fitting(ends, groups).points
+        grid = each.fitting(ends, groups).between(ends).cells.grid
         assert points in {1, 2, 4, 8, 16, 32, 64}
         assert len(grid) * groups <= 2**20
         assert points == 64 or 2 * len(grid) * groups > 2**20 * (1 - 2 / len(grid))

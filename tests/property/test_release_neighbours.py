@@ -16,7 +16,8 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import key_counts
-from dpcore.batch.release.answers import CountAnswer, HistogramAnswer, SumAnswer
+from dpcore.batch.release.answers import HistogramAnswer, SumAnswer
+from dpcore.batch.release.kinds.count import CountAnswer
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.people import OfWholeUnits, UnitSumAnswer
 from dpcore.batch.release.run import measure

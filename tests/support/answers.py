@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.batch.release.answers import CountAnswer, HistogramAnswer, PrivateMeanAnswer, PublicCountAnswer, PublicMeanAnswer, SumAnswer
+from dpcore.batch.release.answers import HistogramAnswer, PrivateMeanAnswer, PublicMeanAnswer, SumAnswer
 from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
 from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
 from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.kinds.count import CountAnswer, PublicCountAnswer
 from dpcore.batch.release.moments import MomentAnswer
 from dpcore.batch.release.octaves import OCTAVES
 from dpcore.batch.release.people import OfWholeUnits, UnitSumAnswer

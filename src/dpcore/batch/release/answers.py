@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore import _backend, accounting
 from dpcore._exact.intervals import fraction_up
-from dpcore.batch.release.cells import Binned, Declared, Held, Present, Reals, Within
+from dpcore.batch.release.cells import Binned, Declared, Present, Reals
 from dpcore.batch.release.query_fields import SKIP
 from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.jobfile.fields import Section
     from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.queries import CountQuery, HistogramQuery, MeanQuery, SumQuery
+    from dpcore.batch.release.queries import HistogramQuery, MeanQuery, SumQuery
     from dpcore.batch.release.sensitivity import Contribution, Sensitivity
     from dpcore.batch.release.table import Table, TableColumn
     from dpcore.privacy import Relation
@@ -59,7 +59,6 @@ class Noise:
 
 AT_LEAST = {"coverage": "at least"}
 """In the document of an answer whose interval holds the true value more often than its confidence says."""
-FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
 
 
 class Answer:
@@ -188,7 +187,8 @@ def given(section: Section, *keys: str) -> dict[str, Any]:
     return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items() if value is not None}
 
 
-def _around(value: float, width: float) -> list[float]:
+def interval_around(value: float, width: float) -> list[float]:
+    """The ends of an interval of this half-width."""
     return [value - width, value + width]
 
 
@@ -269,72 +269,6 @@ class OneDraw(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class CountAnswer(OneDraw):
-    """Rows, all or some, with discrete noise of sensitivity m."""
-
-    section: CountQuery
-    cells: Within | Declared | Held | None
-    mechanism: IntegerNoise
-
-    @classmethod
-    def made(
-        cls, section: CountQuery, cells: Within | Declared | Held | None, bound: Contribution, relation: Relation, groups: int = 0
-    ) -> CountAnswer:
-        """Calibrate it, for one of so many groups if there are any."""
-        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
-
-    @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
-        """The column of the condition."""
-        return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
-
-    def declared(self) -> dict[str, Any]:
-        """The condition."""
-        return given(self.section, "categories", "lower", "upper", "missing")
-
-    def tally(self, rows: int, read: list[Array]) -> int:
-        """Count the rows that match."""
-        if not read:
-            return rows
-        return int(np.count_nonzero(read[0] < self.cells.size if isinstance(self.cells, Declared) else read[0]))
-
-    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
-        """The noisy number."""
-        value = int(self.mechanism.release(tally, rng=rng, threads=1))
-        width = half_width_of(self.mechanism, 1 - self.section.confidence)
-        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
-
-
-@dataclass(frozen=True, slots=True)
-class PublicCountAnswer(Answer):
-    """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
-
-    section: CountQuery
-
-    @property
-    def reads(self) -> tuple[()]:
-        """No column."""
-        return ()
-
-    @property
-    def rho(self) -> float | None:
-        """0: nothing is spent."""
-        return 0.0
-
-    def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
-        """All rows."""
-        return rows
-
-    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
-        """The number itself."""
-        return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
-
-    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """0: there is no noise."""
-        return 0.0
-
-
-@dataclass(frozen=True, slots=True)
 class HistogramAnswer(OneColumn, OneDraw):
     """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
 
@@ -411,7 +345,7 @@ class SumAnswer(_OneSum):
         """The noisy sum."""
         value = float(noisy_sums(tally, self.mechanism, rng))
         width = half_width_of(self.mechanism, 1 - self.section.confidence)
-        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": _around(value, width)}
+        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": interval_around(value, width)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,7 +365,7 @@ class PublicMeanAnswer(_OneSum):
             return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
         value = float(noisy_sums(tally, self.mechanism, rng)) / n
         width = half_width_of(self.mechanism, 1 - self.section.confidence) / n
-        return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": _around(value, width)}
+        return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": interval_around(value, width)}
 
     def expected_error(self, rows: int | None) -> float | None:
         """Standard deviation of the noise."""

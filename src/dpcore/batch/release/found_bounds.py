@@ -20,7 +20,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.answers import IntegerNoise, Noise
     from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.kinds.base import NumberKind, StatisticKind
+    from dpcore.batch.release.group_tallies import GroupTallies
     from dpcore.batch.release.queries import GridQuery
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
@@ -58,11 +58,33 @@ NONE_FOUND = "no power of two has enough rows beyond the noise to show where the
 """The note on an answer without bounds."""
 
 
+class Calibrating(Protocol):
+    """What found bounds ask of a kind of query."""
+
+    def each(self, query: Any, columns: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """The answer between declared bounds, to the whole table or to one of so many groups."""
+
+    def tallies(self, each: Any) -> GroupTallies[Any]:
+        """The statistics that it needs of each group."""
+
+
+class OfNumbers(Calibrating, Protocol):
+    """The same of a statistic of numbers, which follows from sums of bins."""
+
+    has_squares: ClassVar[bool]
+
+    def in_bins(self, each: Any, low: int, high: int) -> Answer:
+        """The answer between two ends of bins, for what `of_bins` finds."""
+
+    def of_bins(self, each: Any, tally: Octaves, low: int, high: int) -> Any:
+        """The exact statistic of an answer between two ends of bins."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounded(Answer, ABC):
     """Base: the noisy counts of the bins, and what every answer with found bounds says."""
 
-    kind: StatisticKind
+    kind: Calibrating
     section: Any
     reads: tuple[tuple[str, Cells], ...]
     bins: IntegerNoise
@@ -136,11 +158,11 @@ class Bounded(Answer, ABC):
 class BoundedNumber(Bounded):
     """A sum, a mean, a variance or a standard deviation between found bounds."""
 
-    kind: NumberKind
+    kind: OfNumbers
 
     @classmethod
     def made(
-        cls, kind: NumberKind, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation
+        cls, kind: OfNumbers, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation
     ) -> BoundedNumber:
         """Calibrate it."""
         made = cls(kind, section, reads, integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation), bound, relation)
@@ -170,7 +192,7 @@ class BoundedQuantiles(Bounded):
     grid: tuple[float, ...]
 
     @classmethod
-    def made(cls, kind: StatisticKind, section: GridQuery, cells: OnGrid, bound: Contribution, relation: Relation) -> BoundedQuantiles:
+    def made(cls, kind: Calibrating, section: GridQuery, cells: OnGrid, bound: Contribution, relation: Relation) -> BoundedQuantiles:
         """Calibrate it."""
         bins = integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation)
         made = cls(kind, section, ((section.column, cells),), bins, bound, relation, cells.grid)

@@ -25,16 +25,16 @@ from dpcore.batch.release.answers import described, integer_noise
 from dpcore.batch.release.cells import OnGrid, Present, Reals
 from dpcore.batch.release.found_bounds import NONE_FOUND, Bounded, rest_epsilon
 from dpcore.batch.release.octaves import EDGES, FEWEST_POINTS, POINTS, WIDEST, octave_grid
-from dpcore.batch.release.queries import skips
 from dpcore.batch.release.query_fields import MAX_CELLS
+from dpcore.batch.release.query_sections import skips
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.found_bounds import Calibrating
     from dpcore.batch.release.group_tallies import GroupTallies
-    from dpcore.batch.release.kinds.base import StatisticKind
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
@@ -56,7 +56,7 @@ class BoundedEach(Bounded):
 
     @classmethod
     def made(
-        cls, kind: StatisticKind, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation, groups: int
+        cls, kind: Calibrating, section: Any, reads: tuple[tuple[str, Cells], ...], bound: Contribution, relation: Relation, groups: int
     ) -> Self:
         """Calibrate it, for so many groups."""
         bins = integer_noise(section.bounds_epsilon or 0.0, 0.0, bound.cells, relation)

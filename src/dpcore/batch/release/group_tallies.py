@@ -17,13 +17,12 @@ from dpcore.batch.release.answers import (
     standard_deviation,
     there,
 )
-from dpcore.batch.release.cells import Declared
 from dpcore.sums import ExactSum, clamped_sum
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore.batch.release.answers import CountAnswer, HistogramAnswer, PrivateMeanAnswer, SumAnswer
+    from dpcore.batch.release.answers import HistogramAnswer, PrivateMeanAnswer, SumAnswer
     from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
     from dpcore.rng import Stream
 
@@ -83,29 +82,6 @@ class SumsOfGroups:
         """The sum of each group."""
         one, (high, low) = self._empty, _backend.grouped_pairs(self.totals[:-1], self._empty.grid)
         return ExactSum(high, low, one.grid, int(self.totals[:-1, 2].max(initial=0)), one.lower, one.upper)
-
-
-@dataclass(frozen=True, slots=True)
-class CountTallies:
-    """Rows of each group, all or some."""
-
-    answer: CountAnswer
-
-    def nothing(self, groups: int) -> Counts:
-        """No rows."""
-        return np.zeros(groups + 1, np.int64)
-
-    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
-        """Count rows."""
-        if read:
-            cells = self.answer.cells
-            codes = codes[read[0] < cells.size if isinstance(cells, Declared) else read[0]]
-        _backend.add_code_counts(tally, codes)
-
-    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The noisy numbers."""
-        answer = self.answer
-        return around(answer.mechanism.release(tally[:-1], rng=rng, threads=1), answer.mechanism, answer.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)

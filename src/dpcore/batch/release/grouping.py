@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.batch.release.group_cells import Key
-    from dpcore.batch.release.queries import Grouped
+    from dpcore.batch.release.query_sections import Grouped
     from dpcore.batch.tables.categories import Categories
 
     Array = npt.NDArray[Any]

@@ -16,12 +16,7 @@ from dpcore.batch.jobfile.parsing import parse
 from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
 from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.labels import ColumnLabel, check_labels, named_columns
-from dpcore.batch.release.queries import (
-    MAX_QUERIES,
-    PARTS,
-    QUERY_SECTIONS,
-    JobQuery,
-)
+from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
 from dpcore.batch.release.shares import shares_of
 from dpcore.privacy import Privacy, Relation, composed
 
@@ -30,7 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.batch.jobfile.settings import Settings
-    from dpcore.batch.release.queries import Grouped, Query
+    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import Grouped
 
 
 Accounting = Literal["basic", "zcdp", "pld"]

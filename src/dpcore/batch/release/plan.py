@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from dpcore._addresses import Location
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
-    from dpcore.batch.release.queries import Grouped, Query
+    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import Grouped
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
     from dpcore.batch.tables.sources import InputFile

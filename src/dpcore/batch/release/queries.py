@@ -4,33 +4,28 @@ from __future__ import annotations
 
 import itertools
 import math
-import reprlib
 from collections import Counter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from dpcore._validation import check_real
-from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Positive, Section, checked
-from dpcore.batch.jobfile.sections import ExpressionText, RowCount
-from dpcore.batch.jobfile.times import sort_of, timed
+from dpcore.batch.jobfile.fields import CategoryCount, Name, Section, checked
+from dpcore.batch.jobfile.sections import RowCount
+from dpcore.batch.jobfile.times import sort_of
 from dpcore.batch.release.found_fields import FoundKeys, check_points_of_groups
-from dpcore.batch.release.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping, size_of
+from dpcore.batch.release.group_fields import size_of
 from dpcore.batch.release.people_fields import DistinctKeys, SumKeys
 from dpcore.batch.release.private_fields import PrivateKeys
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
     SKIP,
-    BinCount,
     Bound,
-    Confidence,
-    DeltaShare,
     Edges,
     HowMany,
     Levels,
     Listed,
     NumberOrSkip,
-    StandIn,
     SyntheticCells,
     TablePath,
     TwoNames,
@@ -38,114 +33,13 @@ from dpcore.batch.release.query_fields import (
     TwoNumbersOrSkip,
     check_bounds,
     check_one_sort,
-    even_edges,
 )
-from dpcore.privacy import Privacy
+from dpcore.batch.release.query_sections import CellsSection, GroupedQuery, QuerySection
 
-Grouped = tuple[tuple[str, ...], GroupsDeclared]
-"""Columns, and the groups that they declare."""
 MAX_QUERIES = 2**12
 """Each draw of a keyed job has a separate nonce, and so has each row: there are 2^32."""
 MAX_COLUMNS = 2**10
 """Columns of a synthetic table."""
-
-
-def skips(query: Section) -> bool:
-    """Whether rows without a number are left out."""
-    return getattr(query, "missing", None) == SKIP
-
-
-class QuerySection(Section):
-    """Keys of every `[[query]]`."""
-
-    name: Name
-    kind: str
-    epsilon: Positive = 0.0
-    weight: Positive | None = None
-    delta: DeltaShare = 0.0
-    confidence: Confidence = 0.95
-    where: ExpressionText | None = None
-
-    @model_validator(mode="after")
-    def _cost_is_given_once(self) -> Self:
-        """Until the shares of a job are known, the ε of a query with a weight is 0."""
-        given = "epsilon" in self.model_fields_set
-        if given == (self.weight is not None) and (given or not self.may_be_free):
-            found = "both were given" if given else "neither was given"
-            raise ValueError(f"epsilon, or in its place weight, a share of what is left of the job's budget, is required; {found}")
-        return self
-
-    @property
-    def may_be_free(self) -> bool:
-        """Whether it costs nothing in some jobs."""
-        return False
-
-    @property
-    def has_cost(self) -> bool:
-        """Whether an ε or a weight was given."""
-        return "epsilon" in self.model_fields_set or self.weight is not None
-
-    @property
-    def privacy(self) -> Privacy:
-        """Privacy of the query."""
-        return Privacy(self.epsilon, self.delta)
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The columns that it is about."""
-        column: str | None = getattr(self, "column", None)
-        return () if column is None else (column,)
-
-    @property
-    def table_path(self) -> str | None:
-        """Where it writes a table, if it does."""
-        return None
-
-    @property
-    def is_about_units(self) -> bool:
-        """Whether all rows of a unit are looked at together."""
-        return False
-
-    @property
-    def bounds_units(self) -> bool:
-        """Whether what a unit can change is bounded without a bound on its rows."""
-        return self.is_about_units
-
-    @property
-    def selects_groups(self) -> bool:
-        """Whether it releases the keys of groups that only the data know."""
-        return False
-
-    def check_unit(self, unit: str) -> None:
-        """Raise ValueError unless it can be asked about units of this kind."""
-
-    @property
-    def grouping(self) -> Grouped | None:
-        """Columns and declaration of the groups that it is answered for."""
-        return None
-
-
-class GroupedQuery(QuerySection):
-    """A query that may be answered for each of several declared groups of rows."""
-
-    group_by: GroupBy | None = None
-    groups: Groups | None = None
-
-    @model_validator(mode="after")
-    def _groups_are_declared(self) -> Self:
-        if (self.group_by is None) != (self.groups is None):
-            given = "group_by was given" if self.groups is None else "groups was given"
-            raise ValueError(f"group_by, a column, and groups = [...], its declared values, belong together; only {given}")
-        if self.grouping is not None:
-            check_grouping(*self.grouping)
-        return self
-
-    @property
-    def grouping(self) -> Grouped | None:
-        """Columns and declaration of the groups that it is answered for."""
-        if self.group_by is None or self.groups is None:
-            return None
-        return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), self.groups
 
 
 class GroupsQuery(PrivateKeys, QuerySection):
@@ -195,91 +89,11 @@ class CountQuery(GroupedQuery):
         return self
 
 
-class CellsSection(Section):
-    """The declaration of the cells of a column: categories, or bins of numbers."""
-
-    categories: Listed | None = None
-    categories_file: Name | None = None
-    k: CategoryCount | None = None
-    edges: Edges | None = None
-    bins: BinCount | None = None
-    lower: Finite | None = None
-    upper: Finite | None = None
-    missing: StandIn | None = None
-    unknown: StandIn | None = None
-
-    @model_validator(mode="after")
-    def _cells_are_declared_once(self) -> Self:
-        keys = ("categories", "categories_file", "k", "edges", "bins")
-        declared = [key for key in keys if getattr(self, key) is not None]
-        if len(declared) != 1:
-            found = f"{' and '.join(declared)} were given" if declared else "none was given"
-            raise ValueError(
-                f'{self._whose} needs one of categories = [...], categories_file = "x.csv", k = N (the codes 0 … N − 1), edges = [...], or '
-                f"bins = N with lower and upper; {found}. Take them from what you know about the subject, never from the data"
-            )
-        if self.k is not None and self.k > MAX_CELLS:
-            raise ValueError(f"k must be at most {MAX_CELLS}, got {self.k}")
-        self._check_ends()
-        if self.cuts is not None:
-            self._check_bins()
-        else:
-            for key in ("missing", "unknown"):
-                _check_category(key, getattr(self, key), self.categories, self.k)
-        return self
-
-    @property
-    def _whose(self) -> str:
-        """Name of the query in messages."""
-        return "histogram"
-
-    @property
-    def whose_cells(self) -> str:
-        """What comes before a message about one of its keys."""
-        return ""
-
-    @property
-    def cuts(self) -> tuple[float, ...] | None:
-        """The edges of the bins: those listed, or those of `bins` bins of equal width between `lower` and `upper`; None of categories."""
-        if self.bins is None or self.lower is None or self.upper is None:
-            return self.edges
-        return even_edges(self.bins, self.lower, self.upper)
-
-    def _check_ends(self) -> None:
-        given = [key for key in ("lower", "upper") if getattr(self, key) is not None]
-        if self.bins is None and given:
-            raise ValueError(f"{' and '.join(given)} without bins = N: {self._whose} has no bins of equal width")
-        if self.bins is not None and len(given) < 2:
-            raise ValueError("bins = N needs lower and upper: the bins have equal width between them; for other bins write edges = [...]")
-        if self.bins is not None:
-            check_bounds(self.lower or 0.0, self.upper or 0.0, None)
-
-    def _check_bins(self) -> None:
-        if self.unknown is not None:
-            raise ValueError("unknown is for categories; numbers outside the bins count in the first or last one")
-        missing = timed(self.missing)
-        if missing is not None and self.cuts is not None:
-            check_one_sort(edges=self.cuts[0], missing=missing)
-        elif isinstance(self.missing, str) and self.missing != SKIP:
-            raise ValueError(f'missing must be a number, which then counts in its bin, or "{SKIP}", got {self.missing!r}')
-
-
 class HistogramQuery(CellsSection, GroupedQuery):
     """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
 
     kind: Literal["histogram"]
     column: Name
-
-
-def _check_category(key: str, value: Category | float | None, listed: tuple[Category, ...] | None, k: int | None) -> None:
-    if value is None:
-        return
-    if value == SKIP and (listed is None or SKIP not in listed):
-        return
-    if k is not None and not (isinstance(value, int) and 0 <= value < k):
-        raise ValueError(f"{key} must be a code in [0, k − 1] = [0, {k - 1}], got {value!r}")
-    if listed is not None and not (type(value) is type(listed[0]) and value in listed):
-        raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
 
 
 class BoundedQuery(FoundKeys, GroupedQuery):

@@ -10,8 +10,8 @@ from dpcore.batch.release.cells import Binned, Declared, OfNumbers, Present, Rea
 from dpcore.batch.release.group_fields import PRIVATE
 from dpcore.batch.release.grouping import Grouping, grouping_of
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.queries import skips
 from dpcore.batch.release.query_fields import MAX_CELLS, SKIP
+from dpcore.batch.release.query_sections import skips
 from dpcore.batch.tables.categories import declared_by
 from dpcore.errors import JobError, ParameterError
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.group_cells import GroupCells
-    from dpcore.batch.release.queries import BoundedQuery, CellsSection, Query, QuerySection
+    from dpcore.batch.release.queries import BoundedQuery, Query
+    from dpcore.batch.release.query_sections import CellsSection, QuerySection
     from dpcore.batch.tables.categories import Categories
     from dpcore.batch.tables.keys import KeyColumn
     from dpcore.batch.tables.pieces import FileInfo

@@ -11,8 +11,8 @@ from dpcore.batch.release.found_bounds import BoundedNumber
 from dpcore.batch.release.group_bounds import BoundedEach, BoundedTallies
 from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.queries import skips
 from dpcore.batch.release.query_fields import check_cells_of_groups
+from dpcore.batch.release.query_sections import skips
 from dpcore.batch.release.words import as_list, declared_parts, of_column, quantile_name, sentence_of
 from dpcore.errors import ParameterError
 

@@ -16,7 +16,7 @@ from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.kinds.base import StatisticKind, as_parameter
 from dpcore.batch.release.labels import with_unit
 from dpcore.batch.release.octaves import FEWEST_POINTS
-from dpcore.batch.release.queries import skips
+from dpcore.batch.release.query_sections import skips
 from dpcore.batch.release.words import as_list, declared_parts, of_column, quantile_name, sentence_of
 from dpcore.pages.numbers import counted, plain_number
 
