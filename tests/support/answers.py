@@ -202,7 +202,7 @@ def _between_found_bounds(answer: BoundedNumber | BoundedQuantiles, tally: Any) 
     bins = noisy(tally.rows if numbers else answer._bins(tally), answer.bins.scale)
     ways = []
     for ends in ENDS:
-        between = answer._between(tally, *ends) if numbers else answer._inside(tally, ends)
+        between = answer.kind.of_bins(answer._inner(*ends), tally, *ends) if numbers else answer._inside(tally, ends)
         ways += [[bins, *way] for way in parts_of(answer._inner(*ends), between)]
     return ways
 
