@@ -117,7 +117,12 @@ def test_a_killed_executor_is_replaced_and_the_job_goes_on(spark, tmp_path):
     [
         ({"__init__.py": "raise ImportError"}, r"dpcore cannot be imported by its Python 3\.\S+ \(ImportError\)"),
         (
-            {"__init__.py": "__version__ = '0.0.1'", "rng.py": "STREAM_VERSION = 1", "_backend.py": "selected_level = lambda: 'baseline'"},
+            {
+                "__init__.py": "__version__ = '0.0.1'",
+                "_version.py": "__version__ = '0.0.1'",
+                "rng.py": "STREAM_VERSION = 1",
+                "_backend.py": "selected_level = lambda: 'baseline'",
+            },
             r"dpcore 0\.0\.1 \(stream 1\)",
         ),
     ],
