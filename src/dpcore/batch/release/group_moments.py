@@ -208,7 +208,7 @@ class _Released:
         low, high = low * np.where(low > 0, most, fewest), high * np.where(high > 0, fewest, most)
         value, low, high = (np.clip(each, least, largest) for each in (value * factor, low, high))
         deviation = deviation * factor
-        if getattr(answer.section, "is_root", False):
+        if answer.section.is_root:
             deviation = (np.sqrt(value + deviation) - np.sqrt(np.maximum(value - deviation, 0.0))) / 2
             value, low, high = map(np.sqrt, (value, low, high))
         return {"value": value.tolist(), "stderr": deviation.tolist(), "interval": np.stack([low, high], axis=-1).tolist()}

@@ -435,7 +435,7 @@ class MomentAnswer(Answer):
         low, high = ends[0] * (most if ends[0] > 0 else fewest), ends[1] * (fewest if ends[1] > 0 else most)
         value, low, high = (min(max(each, least), largest) for each in (value * factor, low, high))
         deviation *= factor
-        if getattr(self.section, "is_root", False):
+        if self.section.is_root:
             deviation = (math.sqrt(value + deviation) - math.sqrt(max(value - deviation, 0.0))) / 2
             value, low, high = map(math.sqrt, (value, low, high))
         return {"value": value, "stderr": deviation, "interval": [low, high]}

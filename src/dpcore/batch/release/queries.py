@@ -182,6 +182,11 @@ class CovarianceQuery(GroupedQuery):
     ddof: Literal[0, 1] = 1
 
     @property
+    def is_root(self) -> bool:
+        """It is none."""
+        return False
+
+    @property
     def column(self) -> None:
         """It has two."""
         return
