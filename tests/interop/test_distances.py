@@ -24,6 +24,7 @@ from support.distances import (  # noqa: E402
     neighbours,
     rows_whose_sums_round_apart,
 )
+from support.versions import only_tested  # noqa: E402
 
 FLOATS = (np.float16, np.float32, np.float64)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
@@ -133,6 +134,7 @@ def test_every_type_of_polars_is_served_exactly_or_refused():
     pl = pytest.importorskip("polars", reason="make test runs it")
     from dpcore.interop import polars as dp
 
+    only_tested(dp.PEER)
     served = {
         getattr(pl, name): kind for kind in (*FLOATS, *INTEGERS) if hasattr(pl, name := np.dtype(kind).name.title().replace("Ui", "UI"))
     }
@@ -213,6 +215,7 @@ def test_every_dtype_of_pandas_is_served_exactly_or_refused():
     pd = pytest.importorskip("pandas", reason="make test runs it")
     from dpcore.interop import pandas as dp
 
+    only_tested(dp.PEER)
     served, refused = pandas_types()
     for kind, pairs in served.items():
         for v, w in pairs:
@@ -234,6 +237,8 @@ def test_numbers_in_the_other_order_of_bytes_are_served_exactly_or_refused(kind)
     """Which of both depends on the version of pandas and of Arrow."""
     pd = pytest.importorskip("pandas", reason="make test runs it")
     from dpcore.interop import pandas as dp
+
+    only_tested(dp.PEER)
 
     def released(value: Any, scale: float) -> Any:
         column = pd.Series(np.array([value] * DRAWS, np.dtype(kind).newbyteorder("S")))
