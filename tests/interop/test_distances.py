@@ -26,6 +26,8 @@ from support.distances import (  # noqa: E402
 )
 from support.versions import only_tested  # noqa: E402
 
+only_tested(arrow.PEER)
+
 FLOATS = (np.float16, np.float32, np.float64)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
 INT64 = (-(2**63), 2**63 - 1)
@@ -204,6 +206,9 @@ def pandas_types() -> tuple[dict[Any, Any], list[Any]]:
 
 def test_every_dtype_that_pandas_registers_is_in_a_list():
     pd = pytest.importorskip("pandas", reason="make test runs it")
+    from dpcore.interop import pandas as dp
+
+    only_tested(dp.PEER)
     from pandas.core.dtypes.base import _registry
 
     served, refused = pandas_types()
