@@ -16,7 +16,7 @@ EXTRAS = {
     "pyarrow click rich pydantic duckdb": (
         "api/batch/* api/spark/* api/reproduce/* "
         "*/test_batch_* */test_release_* faults/test_commit_steps* faults/test_places* faults/test_published* "
-        "property/test_totals* property/test_expressions* property/test_found_bounds* property/test_moments* property/test_quantiles* "
+        "property/test_totals* property/test_expressions* property/test_private_bounds* property/test_moments* property/test_quantiles* "
         "property/test_where* property/test_whole_units* statistical/test_moments* statistical/test_private_groups* "
         "statistical/test_real_table* api/pages/test_every_page* api/pages/test_narrow_screens* api/pages/test_plots*"
     ),

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["STREAM_VERSION", "CarriedKey", "JobKey", "SecureRandom", "Stream", "StreamPosition"]
 
 KEY_BYTES = 32
-STREAM_VERSION = 2
-"""Version of the map from (key, nonce, domain, element, attempt) to random words."""
+STREAM_VERSION = 3
+"""Version of what a key produces: of the map from (key, nonce, domain, element, attempt) to random words, and of what is made of them."""
 
 
 class StreamPosition(NamedTuple):

@@ -17,7 +17,7 @@ pytest.importorskip("click")
 pytest.importorskip("duckdb")
 
 from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
-from dpcore.batch.release.queries import QUERY_SECTIONS
+from dpcore.batch.release.kinds import QUERY_SECTIONS
 from support import corpus, every_query
 
 FROZEN: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "documents.json").read_text(encoding="utf-8"))

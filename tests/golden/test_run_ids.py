@@ -23,8 +23,9 @@ from dpcore.batch.jobfile.settings import Settings
 from dpcore.batch.privatize.job import Job, load_job
 from dpcore.batch.release.group_fields import Combinations, GroupColumn
 from dpcore.batch.release.job import ReleaseJob, load_release_job
+from dpcore.batch.release.kinds import QUERY_SECTIONS
+from dpcore.batch.release.kinds.synthetic import SyntheticColumn
 from dpcore.batch.release.labels import ColumnLabel
-from dpcore.batch.release.queries import QUERY_SECTIONS, SyntheticColumn
 from dpcore.batch.tables import run_ids as ids
 from dpcore.batch.tables.run_ids import run_ids
 

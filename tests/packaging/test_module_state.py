@@ -43,8 +43,7 @@ ALLOWED = {
     "batch/jobfile/sections.py": {"OutputSection.COMPRESSIONS": CONSTANT},
     "batch/privatize/job.py": {"ENTRIES": CONSTANT},
     "batch/release/job.py": {"ENTRIES": CONSTANT},
-    "batch/release/answers.py": {"half_width_of()": CACHE},
-    "batch/release/moments.py": {"_unit_width()": CACHE},
+    "batch/release/noise.py": {"half_width_of()": CACHE, "unit_width()": CACHE},
     "batch/tables/reports.py": {"HEX": CONSTANT},
     "bench/_peers/sources.py": {
         **dict.fromkeys(("PCG64", "SFC64"), "generators of peers, which a benchmark times and whose numbers nobody keeps"),

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import itertools
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from dpcore.batch import parse_release_job
-from dpcore.batch.release import group_moments
 from dpcore.batch.release.draws import APART, Draw
+from dpcore.batch.release.kinds import moments
+from dpcore.batch.release.moment_sums import MomentsOfGroups
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 from support.releases import release_text
+from support.totals import total_of
 
 GROUPS, ROWS = 5, 400
 GRID = {"grid": [0, 1, 2, 5, 8]}
@@ -60,7 +63,7 @@ def tally_of(answer):
         values = pa.array(draws.integers(0, 9, ROWS), mask=draws.random(ROWS) < (0.3 if answer.section.missing == "skip" else 0)) \
             if hasattr(answer.section, "missing") else pa.array(draws.integers(0, 9, ROWS))  # fmt: skip
         read.append(cells.read(values))
-    return answer.tally(ROWS, [*read, codes])
+    return total_of(answer.measure, read, codes)
 
 
 class OfGroup:
@@ -80,15 +83,25 @@ def one_by_one(answer, tallies, apart, draws):
     """The answers to the groups, one after the other."""
     key = KeyedRandom(KEY)
     drawn = [Draw(key) for _ in range(draws)]
-    answers = [answer.each.release(tally, OfGroup(drawn, group * apart)) for group, tally in enumerate(tallies)]
+    alone = replace(answer, grouping=None)
+    answers = [alone.release(tally, OfGroup(drawn, group * apart)) for group, tally in enumerate(tallies)]
     return {name: [each[name] for each in answers] for name in answers[0]}
+
+
+def one_group_each(tally):
+    """The sums of each group, as those of one group."""
+    for group in range(tally.groups):
+        alone = MomentsOfGroups(1, len(tally.totals))
+        for mine, totals in zip(alone.totals, tally.totals, strict=True):
+            mine[0] = totals[group]
+        yield alone
 
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_choices_of_all_groups_are_those_of_each(source, name):
     answer = answer_of(source, CHOICES[name])
     tally = tally_of(answer)
-    expected = one_by_one(answer, tally[:-1, :-1], APART, 4)
+    expected = one_by_one(answer, [np.stack([each, np.zeros_like(each)]) for each in tally[:-1]], APART, 4)
     found = answer.release(tally, KeyedRandom(KEY))
     assert found == expected
     assert list(found) == list(expected)
@@ -100,22 +113,22 @@ def test_moments_of_all_groups_are_those_of_each(source, name, monkeypatch):
     """But for a unit in the last place of a scale; and however many groups are answered at a time."""
     answer = answer_of(source, MOMENTS[name])
     tally = tally_of(answer)
-    expected = one_by_one(answer, list(tally.each()), 1, 4)
+    expected = one_by_one(answer, list(one_group_each(tally)), 1, 4)
     found = answer.release(tally, KeyedRandom(KEY))
     assert set(found) == set(expected)
     for key, values in found.items():
         assert np.asarray(values) == pytest.approx(np.asarray(expected[key]), rel=1e-9), key
-    monkeypatch.setattr(group_moments, "AT_A_TIME", 2)
+    monkeypatch.setattr(moments, "AT_A_TIME", 2)
     assert answer.release(tally, KeyedRandom(KEY)) == found
 
 
 def test_scales_of_products_are_rounded_up(source):
     """Never below that of one group, which is the exact one rounded up."""
-    answer = answer_of(source, MOMENTS["covariance"]).each
+    answer = answer_of(source, MOMENTS["covariance"])
     ends = [(0, steps.most, steps.most // 2, 1, steps.most // 3 + 12345) for steps in answer.steps]
     pairs = np.array(list(itertools.product(*ends)), np.int64)
-    released = object.__new__(group_moments._Released)
+    released = object.__new__(moments._TwoReleases)
     released.answer, released.centres = answer, list(pairs.T)
     for pair, scale in zip(pairs.tolist(), released._product_scales().tolist(), strict=True):
-        exact = answer._product_scale(tuple(pair))
+        exact = answer.product_scale(tuple(pair))
         assert exact <= scale <= exact * (1 + 2.0**-50)

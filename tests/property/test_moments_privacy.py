@@ -14,11 +14,15 @@ import numpy as np
 import pytest
 
 from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.moments import MomentAnswer, part_of
-from dpcore.batch.release.queries import CovarianceQuery, SpreadQuery
+from dpcore.batch.release.kinds.covariance import CovarianceQuery
+from dpcore.batch.release.kinds.moments import MomentAnswer, SpreadQuery
+from dpcore.batch.release.moment_sums import MomentsOf
+from dpcore.batch.release.noise import part_of
 from dpcore.batch.release.sensitivity import Contribution
+from dpcore.batch.release.statistics import Measure, ReadRows
 from dpcore.batch.release.steps import Moments, Steps
 from support.losses import largest_loss, loss_in_one, loss_in_two
+from support.totals import NOWHERE, total_of
 
 EPSILON = 0.7
 UNITS = [
@@ -57,7 +61,8 @@ def owned(bound, values):
 def tally(answer, rows):
     """The exact sums of some rows, each a tuple of one or two numbers."""
     columns = np.array(rows, float).reshape(-1, len(answer.steps)).T
-    return answer.tally(len(rows), [np.ascontiguousarray(each) for each in columns])
+    (moments,) = total_of(Measure(answer.reads, MomentsOf(1, answer.steps)), [np.ascontiguousarray(each) for each in columns]).each()
+    return moments
 
 
 def values_of(kind):
@@ -201,8 +206,15 @@ def test_integers_are_exact_steps():
 def test_moments_are_exact_however_they_are_added():
     rng = np.random.default_rng(3)
     x, y = rng.integers(0, 2**31, (2, 5000), endpoint=True)
-    whole = Moments.of([x, y])
-    parts = Moments.of([x[:1], y[:1]]) + Moments.of([x[1:77], y[1:77]]) + Moments.of([x[77:], y[77:]])
+    steps = (Steps(0, 2**31, 1.0, 2**31, 1.0),) * 2
+    statistic = MomentsOf(1, steps)
+    whole, parts = statistic.zero(NOWHERE), statistic.zero(NOWHERE)
+    statistic.add(whole, ReadRows(5000, [x, y]))
+    for some in (slice(1), slice(1, 77), slice(77, None)):
+        part = statistic.zero(NOWHERE)
+        statistic.add(part, ReadRows(len(x[some]), [x[some], y[some]], np.zeros(len(x[some]), np.int32) if some.start else None))
+        parts += part
+    (whole,), (parts,) = whole.each(), parts.each()
     exact = Moments(5000, (sum(x.tolist()), sum(y.tolist())), sum(a * b for a, b in zip(x.tolist(), y.tolist(), strict=True)))
     assert whole == parts == exact
     c, d = 12345, 2**31

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from dpcore.batch.release.cells import OnGrid
-from dpcore.batch.release.choices import QuantileAnswer
-from dpcore.batch.release.queries import QuantileQuery
+from dpcore.batch.release.kinds.quantile import QuantileAnswer, QuantileQuery
 from dpcore.batch.release.sensitivity import Contribution
 
 EPSILON = 0.9

@@ -16,6 +16,7 @@ from dpcore.batch.release.plan import make_release_plan
 from support.answers import losses, parts_of
 from support.jobs import write_table
 from support.releases import release_text
+from support.totals import total_of
 
 EPSILON = 0.75
 GROUPS = {"g": ["a", "b"], "h": {"edges": [0, 1]}}
@@ -54,7 +55,7 @@ def tally_of(answer, rows):
     codes = np.array([group for group, _ in rows], np.int32)
     values = np.array([value for _, value in rows], np.int64)
     read = [cells.read(pa.array(values)) for _, cells in answer.reads]
-    return answer.tally(len(rows), [*read, codes])
+    return total_of(answer.measure, read, codes, rows=len(rows))
 
 
 def multisets(most, least=0):

@@ -18,7 +18,7 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import calibration
-from dpcore.batch.release.queries import QUERY_SECTIONS
+from dpcore.batch.release.kinds import QUERY_SECTIONS
 from dpcore.errors import JobError
 from support.answers import losses, parts_of
 from support.jobs import write_table
@@ -131,17 +131,12 @@ class Case:
             query["output"] = f"made-{CASES.index(self)}.parquet"
         return {"name": " / ".join((self.name, self.where, self.groups, self.absent)), "epsilon": EPSILON, **query}
 
-    @property
-    def is_elsewhere(self):
-        """Whether it is enumerated in test_group_bounds.py: groups between bounds, which are found in a pass of their own."""
-        return self.groups != "one group" and "bounds" in KINDS[self.name]
-
     def is_asked(self, unit):
         """Whether a job may have it."""
         keys = KINDS[self.name]
         if self.absent == "skip" and "missing" not in keys and self.name != "covariance":
             return False
-        if self.is_elsewhere or (self.groups != "one group" and keys["kind"] == "synthetic"):
+        if self.groups != "one group" and keys["kind"] == "synthetic":
             return False
         return unit != "row" or not (self.name == "units" or "max_sum_per_unit" in keys)
 
@@ -258,6 +253,6 @@ def test_no_kind_and_no_key_is_forgotten():
 @pytest.mark.parametrize("unit", UNITS)
 def test_what_is_no_case_is_refused(tmp_path, unit):
     for case in CASES:
-        if not case.is_asked(unit) and not case.is_elsewhere:
+        if not case.is_asked(unit):
             with pytest.raises(JobError):
                 parse_release_job(document(tmp_path, [case.query(unit)], unit, "replace"))

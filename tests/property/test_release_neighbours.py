@@ -16,12 +16,13 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.batch.release import key_counts
-from dpcore.batch.release.answers import HistogramAnswer, SumAnswer
+from dpcore.batch.release.calibration import contribution
 from dpcore.batch.release.kinds.count import CountAnswer
+from dpcore.batch.release.kinds.histogram import HistogramAnswer
+from dpcore.batch.release.kinds.sum import SumAnswer, UnitSumAnswer
 from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.release.people import OfWholeUnits, UnitSumAnswer
-from dpcore.batch.release.run import measure
-from dpcore.batch.release.sensitivity import contribution
+from dpcore.batch.release.run import measured as measured_by
+from dpcore.batch.release.whole_unit_queries import OfWholeUnits
 from dpcore.batch.tables.progress import shown_by
 from support.jobs import write_table
 
@@ -133,7 +134,7 @@ def plan_of(folder, table, bounds, relation, queries, delta=0.0, **changed):
 
 def measured(plan, folder):
     """The exact statistics of a plan."""
-    return measure(plan, LocalPasses(Room(folder / "spill"), 2, shown_by(None)))[0]
+    return measured_by(plan, LocalPasses(Room(folder / "spill"), 2, shown_by(None)))[1]
 
 
 def parts_of(answer, tally):
@@ -141,13 +142,12 @@ def parts_of(answer, tally):
     if isinstance(answer, OfWholeUnits):
         step = Fraction(answer.step) if isinstance(answer, UnitSumAnswer) else Fraction(1)
         return [(np.array(tally, dtype=object), step, answer.mechanism)]
-    each = answer.each
-    if isinstance(each, CountAnswer | HistogramAnswer):
-        return [(tally[:-1] if isinstance(each, CountAnswer) else tally[:-1, :-1], Fraction(1), each.mechanism)]
+    if isinstance(answer, CountAnswer | HistogramAnswer):
+        return [(tally[:-1] if isinstance(answer, CountAnswer) else tally[:-1, :-1], Fraction(1), answer.mechanism)]
     sums = np.array(list(tally.sums.integers), dtype=object), Fraction(tally.sums.grid)
-    if isinstance(each, SumAnswer):
-        return [(*sums, each.mechanism)]
-    return [(*sums, each.total), (tally.counts, Fraction(1), each.count)]
+    if isinstance(answer, SumAnswer):
+        return [(*sums, answer.mechanism)]
+    return [(*sums, answer.total), (tally.counts, Fraction(1), answer.count)]
 
 
 def largest(plan, tallies, tables):
@@ -252,7 +252,7 @@ def test_private_groups_change_by_no_more_than_the_plan_says(tmp_path, bounds, r
     for _ in range(-(-tables // MOST_TABLES)):
         neighbours = Neighbours(min(tables, MOST_TABLES), bounds, relation, rng)
         counts, sums, step, plan = of_neighbours(tmp_path, neighbours, bounds, relation)
-        answer, sensitivity = plan.answers[0], Fraction(plan.answers[1].each.mechanism.sensitivity)
+        answer, sensitivity = plan.answers[0], Fraction(plan.answers[1].mechanism.sensitivity)
         assert answer.changed == answer.touched * (2 if relation == "replace" else 1)
         assert counts.max() == 1
         assert answer.changed / 2 < counts.sum(axis=1).max() <= answer.changed

@@ -16,14 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.batch.release.calibration import contribution
 from dpcore.batch.release.cells import read_column
-from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.job import parse_release_job
 from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.sensitivity import Contribution, contribution
+from dpcore.batch.release.sensitivity import Contribution
 from dpcore.batch.tables.derivation import Passing
 from dpcore.batch.tables.rows import Part, Rows
+from support.answers import exact_sums
 from support.jobs import write_table
+from support.totals import total_of
 
 BOUNDS = {"column": "v", "lower": -1.0, "upper": 3.0, "missing": 2.0}
 QUERIES = {
@@ -85,27 +87,27 @@ class Statistics:
         found = {}
         for place, (name, answer) in enumerate(zip(QUERIES, self._plan.answers, strict=True)):
             part = passing.of(place)
-            read = [read_column(part.rows, each, cells) for each, cells in answer.reads]
-            read += [answer.grouping.codes(part.rows.batch)] if isinstance(answer, GroupedAnswer) else []
-            tally = answer.tally(part.n, [part.taking_part(each) for each in read])
+            read = [part.taking_part(read_column(part.rows, each, cells)) for each, cells in answer.reads]
+            codes = None if answer.grouping is None else part.taking_part(answer.grouping.codes(part.rows.batch))
+            tally = total_of(answer.measure, read, codes, rows=part.n)
             found[name] = self._vector(name, answer, tally)
         return found
 
     def _vector(self, name, answer, tally):
         if name in {"sum", "high", "mean"}:
-            return [Fraction(tally.integers) * Fraction(tally.grid), tally.n] if name == "mean" else [
-                Fraction(tally.integers) * Fraction(tally.grid)]  # fmt: skip
+            return [*exact_sums(tally), *(tally.counts.tolist() if name == "mean" else ())]
         if name in {"variance", "together"}:
-            return [tally.n, *(tally.about(centres) for centres in centres_of(answer))]
+            (moments,) = tally.each()
+            return [moments.n, *(moments.about(centres) for centres in centres_of(answer))]
         if name == "third":
-            return answer.utilities(tally, Fraction(3, 10)).tolist()
+            return answer.utilities(tally[0, :-1], Fraction(3, 10)).tolist()
         if name == "sums":
-            return [Fraction(each) * Fraction(tally.sums.grid) for each in tally.sums.integers]
+            return exact_sums(tally)
         if name == "by group":
             return tally[:-1].tolist()
         if name == "made":
             return tally.all().tolist()
-        return np.ravel(tally).tolist()
+        return np.ravel(tally[:-1] if tally.ndim == 1 else tally[:-1, :-1]).tolist()
 
 
 def centres_of(answer):

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcore.batch.release.answers import PrivateMeanAnswer, PublicMeanAnswer, SumAnswer
 from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.queries import CovarianceQuery, MeanQuery, SpreadQuery, SumQuery
+from dpcore.batch.release.kinds.covariance import CovarianceQuery
+from dpcore.batch.release.kinds.mean import MeanQuery, PrivateMeanAnswer, PublicMeanAnswer
+from dpcore.batch.release.kinds.moments import MomentAnswer, SpreadQuery, _TwoReleases
+from dpcore.batch.release.kinds.sum import SumAnswer, SumQuery
 from dpcore.batch.release.sensitivity import Contribution
 from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, mean_p_value, p_value
+from support.totals import total_of
 
 PUBLIC = Contribution(1, replaced=True, n_is_public=True)
 PRESENCE = Contribution(1, replaced=False, n_is_public=False)
@@ -40,7 +42,7 @@ def answer_of(kind, bound, columns, **keys):
     else:
         section, cells = SpreadQuery(column="x", lower=0.0, upper=80.0, **head), cells[:1]
     answer = MomentAnswer.made(section, cells, bound, relation)
-    return answer, answer.tally(len(columns[0]), list(columns[: len(cells)]))
+    return answer, total_of(answer.measure, list(columns[: len(cells)]))
 
 
 def truth(kind, columns, ddof=1):
@@ -86,8 +88,12 @@ def test_the_second_release_has_noise_for_its_centres(kind):
     reach = [(0.2 * width, 0.8 * width) for width in (80.0, 60.0)]
     high = 64.0**2 if kind == "var" else 64.0 * 48.0
     low = 0.0 if kind == "var" else -max(reach[0][0] * reach[1][1], reach[0][1] * reach[1][0])
-    drawn = np.array([answer._noisy_product(tally, centres, 0.05, rng).value for _ in range(10_000)])
-    noise = drawn - float(tally.about(centres) * answer.squared_step)
+    (moments,) = tally.each()
+    released = object.__new__(_TwoReleases)
+    released.answer, released.centres = answer, [np.array([each]) for each in centres]
+    released.scales = released._product_scales()
+    drawn = np.array([released._noisy_products(tally.exact(0, 1), rng)[0] for _ in range(10_000)])
+    noise = drawn - float(moments.about(centres) * answer.squared_step)
     scale = (high - low) / 0.75
     assert laplace_fits(noise, scale) > ERROR_RATE
     assert laplace_fits(noise, scale / 2) < ERROR_RATE
@@ -121,10 +127,10 @@ def test_the_correction_of_the_square_is_what_the_centre_adds():
     answer, tally = answer_of("var", PUBLIC, columns, epsilon=0.6)
     rng = KeyedRandom(b"law of variances, for tests only")
     (steps,) = answer.steps
-    missed = []
+    (moments,), missed = tally.each(), []
     for _ in range(10_000):
-        centre = answer._centre(0, answer._noisy_sum(tally, 0, rng) / 400)
-        missed.append((float(tally.sums[0] / 400 - centre) * steps.unit) ** 2)
+        (centre,) = _TwoReleases(answer, tally.exact(0, 1), [rng, rng]).centres[0].tolist()
+        missed.append((float(moments.sums[0] / 400 - centre) * steps.unit) ** 2)
     b = answer.mean_scale(steps) / 400
     assert mean_p_value(np.array(missed), 2 * b**2, 20 * b**4) > ERROR_RATE
     assert mean_p_value(np.array(missed), b**2, 20 * b**4) < ERROR_RATE
@@ -143,7 +149,7 @@ def test_means_say_whether_their_intervals_are_wider(kind, bound, delta, wider, 
     made = SumAnswer if kind == "sum" else PublicMeanAnswer if bound.n_is_public else PrivateMeanAnswer
     answer = made.made(section, Reals((0.0, 80.0), 0.0), bound, "replace" if bound.replaced else "add_remove")
     assert ("coverage" in answer.declared()) == wider
-    tally = answer.tally(ROWS, [columns[0]])
+    tally = total_of(answer.measure, [columns[0]])
     rng = KeyedRandom(b"law of variances, for tests only")
     found = np.array([answer.release(tally, rng)["interval"] for _ in range(draws)])
     exact = np.clip(columns[0], 0, 80).mean() * (ROWS if kind == "sum" else 1)

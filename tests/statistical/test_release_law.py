@@ -19,6 +19,7 @@ from support.jobs import write_table
 from support.kernels import Law
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, mean_p_value, p_value
 from support.releases import clinic, release_text, truth
+from support.totals import total_of_cells
 
 DRAWS = 10_000
 
@@ -32,9 +33,7 @@ def answer_of(source, query, **privacy):
     """The one answer of a job, and its exact statistic on the table."""
     text = release_text(source, source.with_suffix(".json"), {"x": query}, privacy=privacy)
     (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
-    batch = clinic(500).combine_chunks().to_batches()[0]
-    groups = [answer.grouping.codes(batch)] if "group_by" in query else []
-    return answer, answer.tally(500, [*(cells.read(batch.column(name)) for name, cells in answer.reads), *groups])
+    return answer, total_of_cells(answer, clinic(500).combine_chunks().to_batches()[0])
 
 
 def drawn(answer, tally, key="value", draws=DRAWS):
@@ -55,7 +54,8 @@ def drawn(answer, tally, key="value", draws=DRAWS):
 )
 def test_counts_and_histograms(source, query, privacy, sensitivity, delta):
     answer, tally = answer_of(source, {**query, "delta": delta, "epsilon": 0.5}, **privacy)
-    noise = (drawn(answer, tally, draws=DRAWS if query["kind"] == "count" else DRAWS // 20) - tally).reshape(-1)
+    exact = tally[0] if query["kind"] == "count" else tally[0, :-1]
+    noise = (drawn(answer, tally, draws=DRAWS if query["kind"] == "count" else DRAWS // 20) - exact).reshape(-1)
     if delta == 0:
         law = Law("discrete_laplace", sensitivity / 0.5)
     else:
@@ -139,7 +139,7 @@ def test_the_most_frequent(source):
     labels = query["candidates"]
     seen = np.array([((released[:, 0] == labels[i]) & (released[:, 1] == labels[j])).sum() for i, j in pairs])
     for epsilon, is_right in ((0.04, True), (0.08, False)):
-        weights = np.exp(epsilon * (tally - tally.max()) / 4)
+        weights = np.exp(epsilon * (tally[0, :-1] - tally[0, :-1].max()) / 4)
         masses = np.array([weights[i] / weights.sum() * weights[j] / (weights.sum() - weights[i]) for i, j in pairs])
         order = np.argsort(-masses)
         assert (p_value(seen[order], masses[order]) > ERROR_RATE) == is_right

@@ -15,8 +15,8 @@ import pytest
 
 from dpcore.batch.release.cells import Binned, Declared
 from dpcore.batch.release.job import parse_release_job
+from dpcore.batch.release.kinds.synthetic import cut
 from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.synthetic import cut
 from dpcore.batch.release.table import Table, TableColumn
 from dpcore.batch.tables.categories import declared_by
 from dpcore.distributions._choices import draw_codes
@@ -25,6 +25,7 @@ from support.jobs import write_table
 from support.kernels import Law
 from support.laws import ERROR_RATE, count, integers_law, p_value
 from support.releases import release_text
+from support.totals import total_of
 
 KEY = b"laws of tables, for the tests!!!"
 EPSILON = 0.7
@@ -69,7 +70,7 @@ def tallied(answer, rows):
     """The counts of a table whose rows are numbers of joint cells of `PAIR`, or of cells of its first column."""
     codes = np.array(rows, np.int64).reshape(-1)
     read = [codes // 2, codes % 2] if len(answer.columns) == 2 else [codes]
-    return answer.tally(len(codes), read).all()
+    return total_of(answer.measure, read).all()
 
 
 def log_law(counts, scale, window):
@@ -150,7 +151,7 @@ def test_after_the_noise_nobody_looks_at_the_rows(source, monkeypatch, method, p
     found = []
     for size, start in zip(sizes, (0, 1), strict=True):
         read = [np.full(size, start), (np.arange(size) + start) % 2]
-        made = answer.synthesis(answer.tally(size, read), KeyedRandom(KEY))
+        made = answer.synthesis(total_of(answer.measure, read), KeyedRandom(KEY))
         found.append((made.document(), [batch.to_pydict() for batch in made.table.batches()]))
     assert found[0] == found[1]
 
@@ -162,7 +163,7 @@ def test_after_the_noise_nobody_looks_at_the_rows(source, monkeypatch, method, p
 def test_the_noise_of_the_cells(source, delta, method):
     answer = answer_of(source, [{"name": "a", "k": 40}, {"name": "b", "k": 30}], method=method, delta=delta)
     read = [np.arange(500) % 40, np.arange(500) % 30]
-    tally, rng = answer.tally(500, read), KeyedRandom(KEY)
+    tally, rng = total_of(answer.measure, read), KeyedRandom(KEY)
     draws = 20 if method == "joint" else 250
     noise = np.concatenate([answer.synthesis(tally, rng).noisy - tally.all() for _ in range(draws)])
     law = Law("discrete_gaussian" if delta else "discrete_laplace", answer.noise[0].scale)
@@ -176,7 +177,7 @@ def test_the_noise_of_the_cells(source, delta, method):
 
 def test_standard_errors_are_those_of_sums_of_cells(source):
     answer = answer_of(source, [{"name": "a", "k": 40}, {"name": "b", "k": 10}])
-    tally, rng = answer.tally(400, [np.arange(400) % 40, np.arange(400) // 40]), KeyedRandom(KEY)
+    tally, rng = total_of(answer.measure, [np.arange(400) % 40, np.arange(400) // 40]), KeyedRandom(KEY)
     columns = [answer.release(tally, rng)["value"]["columns"] for _ in range(200)]
     for place, (size, summed) in enumerate([(40, 10), (10, 40)]):
         noise = np.array([each[place]["counts"] for each in columns]) - 400 / size

@@ -10,23 +10,25 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.batch.release.answers import HistogramAnswer, PrivateMeanAnswer, PublicMeanAnswer, SumAnswer
-from dpcore.batch.release.choices import QuantileAnswer, TopAnswer
-from dpcore.batch.release.found_bounds import BoundedNumber, BoundedQuantiles
-from dpcore.batch.release.groups import GroupedAnswer
 from dpcore.batch.release.kinds.count import CountAnswer, PublicCountAnswer
-from dpcore.batch.release.moments import MomentAnswer
-from dpcore.batch.release.octaves import OCTAVES
-from dpcore.batch.release.people import OfWholeUnits, UnitSumAnswer
-from dpcore.batch.release.synthetic import SyntheticAnswer
+from dpcore.batch.release.kinds.count_distinct import UnitsAnswer, ValuesAnswer
+from dpcore.batch.release.kinds.histogram import HistogramAnswer
+from dpcore.batch.release.kinds.mean import PrivateMeanAnswer, PublicMeanAnswer
+from dpcore.batch.release.kinds.moments import MomentAnswer
+from dpcore.batch.release.kinds.quantile import QuantileAnswer
+from dpcore.batch.release.kinds.sum import SumAnswer, UnitSumAnswer
+from dpcore.batch.release.kinds.synthetic import SyntheticAnswer
+from dpcore.batch.release.kinds.top import TopAnswer
+from dpcore.batch.release.log_bins import OCTAVES
+from dpcore.batch.release.private_bounds import PrivateBounds
 from support.losses import centres_of
 
 Array = npt.NDArray[Any]
@@ -58,55 +60,41 @@ def noisy(numbers: Iterable[Any], scale: float) -> Part:
     return Part(np.zeros(1), np.array([[float(Fraction(number) / scale) for number in numbers]]))
 
 
-def parts_of(answer: Any, tally: Any) -> list[list[Part]]:
-    """The parts of an answer about a table, for each of several ways in which it may be made."""
-    match answer:
-        case GroupedAnswer():
-            return [_of_groups(answer, tally)]
-        case PublicCountAnswer():
-            return [[noisy([tally], FREE)]]
-        case SumAnswer() | PublicMeanAnswer():
-            return [[noisy([_exact(tally)], answer.mechanism.scale)]]
-        case PrivateMeanAnswer():
-            return [[noisy([_exact(tally)], answer.total.scale), noisy([tally.n], answer.count.scale)]]
-        case MomentAnswer():
-            return _moments(answer, tally)
-        case QuantileAnswer():
-            return [_quantiles(answer, tally)]
-        case TopAnswer():
-            return [[top(answer, tally)]]
-        case BoundedNumber() | BoundedQuantiles():
-            return _between_found_bounds(answer, tally)
-        case UnitSumAnswer():
-            return [[noisy([total * Fraction(answer.step) for total in tally], answer.mechanism.scale)]]
-        case CountAnswer() | HistogramAnswer() | OfWholeUnits():
-            return [[noisy(np.ravel(tally).tolist(), answer.mechanism.scale)]]
-        case SyntheticAnswer():
-            return [[noisy(tally.all().tolist(), answer.mechanism.scale)]]
-    raise AssertionError(type(answer))
+def parts_of(answer: Any, total: Any) -> list[list[Part]]:
+    """The parts of an answer about a table, for each of several ways in which it may be made.
+
+    Choices and moments are one group after the other; numbers of all groups get noise all at once.
+    """
+    if isinstance(answer, PrivateBounds):
+        return _between_found_bounds(answer, total)
+    if isinstance(answer, MomentAnswer) and answer.grouping is None:
+        (one,) = total.each()
+        return _moments(answer, one)
+    (parts,) = (parts for kinds, parts in PARTS if isinstance(answer, kinds))
+    return [parts(answer, total)]
 
 
-def _exact(total: Any) -> Fraction:
-    return Fraction(total.high) + Fraction(total.low)
+PARTS: list[tuple[Any, Callable[[Any, Any], list[Part]]]] = [
+    (PublicCountAnswer, lambda _, total: [noisy([int(total[0])], FREE)]),
+    (CountAnswer, lambda answer, total: [noisy(total[:-1].tolist(), answer.mechanism.scale)]),
+    (HistogramAnswer, lambda answer, total: [noisy(total[:-1, :-1].ravel().tolist(), answer.mechanism.scale)]),
+    ((SumAnswer, PublicMeanAnswer), lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)]),
+    (
+        PrivateMeanAnswer,
+        lambda answer, total: [noisy(exact_sums(total), answer.total.scale), noisy(total.counts.tolist(), answer.count.scale)],
+    ),
+    (MomentAnswer, lambda answer, total: [part for one in total.each() for way in _moments(answer, one) for part in way]),
+    (QuantileAnswer, lambda answer, total: [part for counts in total[:-1, :-1] for part in _quantiles(answer, counts)]),
+    (TopAnswer, lambda answer, total: [top(answer, counts) for counts in total[:-1, :-1]]),
+    (UnitSumAnswer, lambda answer, total: [noisy([each * Fraction(answer.step) for each in total], answer.mechanism.scale)]),
+    ((UnitsAnswer, ValuesAnswer), lambda answer, total: [noisy(np.ravel(total).tolist(), answer.mechanism.scale)]),
+    (SyntheticAnswer, lambda answer, total: [noisy(total.all().tolist(), answer.mechanism.scale)]),
+]
 
 
-# Groups
-
-
-def _of_groups(answer: GroupedAnswer, tally: Any) -> list[Part]:
-    """Choices and moments of one group after the other; numbers of all groups, that get noise all at once."""
-    each = answer.each
-    if isinstance(each, QuantileAnswer | TopAnswer | MomentAnswer):
-        tallies = tally.each() if isinstance(each, MomentAnswer) else tally[:-1, :-1]
-        return [part for one in tallies for way in parts_of(each, one) for part in way]
-    if isinstance(each, CountAnswer):
-        return [noisy(tally[:-1].tolist(), each.mechanism.scale)]
-    if isinstance(each, HistogramAnswer):
-        return [noisy(tally[:-1, :-1].ravel().tolist(), each.mechanism.scale)]
-    sums = [total * Fraction(tally.sums.grid) for total in tally.sums.integers]
-    if isinstance(each, SumAnswer):
-        return [noisy(sums, each.mechanism.scale)]
-    return [noisy(sums, each.total.scale), noisy(tally.counts.tolist(), each.count.scale)]
+def exact_sums(total: Any) -> list[Fraction]:
+    """The sum of each group."""
+    return [each * Fraction(total.sums.grid) for each in total.sums.integers]
 
 
 # Moments
@@ -128,7 +116,7 @@ def two_releases(answer: MomentAnswer, tally: Any) -> list[Part]:
     ]
     found += [] if answer.count is None else [noisy([tally.n], answer.count.scale)]
     products = [
-        [float(Fraction(tally.about(centres)) * answer.squared_step / Fraction(answer._product_scale(centres)))]
+        [float(Fraction(tally.about(centres)) * answer.squared_step / Fraction(answer.product_scale(centres)))]
         for centres in centres_of(answer)
     ]
     return [*found, Part(np.zeros(len(products)), np.array(products))]
@@ -196,15 +184,16 @@ def laplace_argmax(counts: tuple[int, ...], scale: float) -> tuple[float, ...]:
 # Found bounds
 
 
-def _between_found_bounds(answer: BoundedNumber | BoundedQuantiles, tally: Any) -> list[list[Part]]:
+def between_bounds(answer: PrivateBounds) -> list[Any]:
+    """The answers between bounds that may be found."""
+    return [replace(answer, found=ends).inner for ends in ENDS]
+
+
+def _between_found_bounds(answer: PrivateBounds, total: Any) -> list[list[Part]]:
     """The bins, and then the answer between any bounds."""
-    numbers = isinstance(answer, BoundedNumber)
-    bins = noisy(tally.rows if numbers else answer._bins(tally), answer.bins.scale)
-    ways = []
-    for ends in ENDS:
-        between = answer.kind.of_bins(answer._inner(*ends), tally, *ends) if numbers else answer._inside(tally, ends)
-        ways += [[bins, *way] for way in parts_of(answer._inner(*ends), between)]
-    return ways
+    rows, between = total
+    bins = noisy(rows.tolist(), answer.bins.scale)
+    return [[bins, *way] for inner, each in zip(between_bounds(answer), between, strict=True) for way in parts_of(inner, each)]
 
 
 # Losses

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpcore.batch.release.moments import MomentAnswer
+from dpcore.batch.release.kinds.moments import MomentAnswer
 from dpcore.batch.release.steps import Moments
 
 
@@ -27,7 +27,7 @@ def loss_in_two(answer: MomentAnswer, one: Moments, other: Moments, centres: tup
     if answer.count is not None:
         total += abs(one.n - other.n) / Fraction(answer.count.scale)
     moved = (one.about(centres) - other.about(centres)) * answer.squared_step
-    return total + abs(moved) / Fraction(answer._product_scale(centres))
+    return total + abs(moved) / Fraction(answer.product_scale(centres))
 
 
 def largest_loss(answer: MomentAnswer, one: Moments, other: Moments, centres: Iterable[tuple[int, ...]] | None = None) -> Fraction:

@@ -17,15 +17,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dpcore.batch.release.cells import read_column
-from dpcore.batch.release.groups import GroupedAnswer
-from dpcore.batch.release.people import OfWholeUnits
 from dpcore.batch.release.plan import ReleasePlan
+from dpcore.batch.release.private_bounds import PrivateBounds
 from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.private_groups import Keys, KeysAnswer
 from dpcore.batch.release.released_keys import with_keys
+from dpcore.batch.release.statistics import Measure
+from dpcore.batch.release.whole_unit_queries import OfUnits
 from dpcore.batch.tables.derivation import Derivation, Passing
 from dpcore.batch.tables.rows import Part, Rows
-from dpcore.batch.tables.whole_units import Gathered
+from support.answers import between_bounds
+from support.totals import total_of
 
 Array = npt.NDArray[Any]
 Row = tuple[Any, ...]
@@ -79,7 +81,7 @@ def _of_table(parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterator[tuple[bool
 
 def knowing(plan: ReleasePlan, keys: Sequence[bytes]) -> ReleasePlan:
     """The plan where these keys were released for its private groups."""
-    tallies = [Keys(answer.grouping.released(keys), False) if isinstance(answer, KeysAnswer) else None for answer in plan.answers]
+    tallies = [Keys(answer.private.released(keys), False) if isinstance(answer, KeysAnswer) else None for answer in plan.answers]
     known = with_keys(plan, tallies)
     assert not any(
         isinstance(getattr(each, "grouping", None), PrivateGrouping) for each in known.answers if not isinstance(each, KeysAnswer)
@@ -113,35 +115,34 @@ class Statistics:
 
     def of(self, place: int) -> list[Any]:
         """The statistic of a query, of each table."""
-        answer, part = self._plan.answers[place], self._passing.of(place)
-        read = [read_column(part.rows, name, cells) for name, cells in answer.reads]
-        if isinstance(answer, GroupedAnswer | OfWholeUnits) and answer.grouping is not None:
-            read.append(answer.grouping.codes(part.rows.batch))
-        tables = part.rows.batch.column(TABLE).to_numpy()
-        if isinstance(answer, OfWholeUnits):
-            return self._of_whole_units(answer, tables, read)
-        ends = np.searchsorted(tables, np.arange(len(self._tables.rows) + 1)).tolist()
-        return [answer.tally(stop - start, [each[start:stop] for each in read]) for start, stop in itertools.pairwise(ends)]
+        answer = self._plan.answers[place]
+        if isinstance(answer, PrivateBounds):
+            between = zip(*(self._measured(place, inner.measure) for inner in between_bounds(answer)), strict=True)
+            return list(zip(self._measured(place, answer.measure_of_bins), between, strict=True))
+        return self._measured(place, answer.measure)
 
-    def _of_whole_units(self, answer: Any, tables: Array, read: list[Any]) -> list[Any]:
+    def _measured(self, place: int, measure: Measure) -> list[Any]:
+        part = self._passing.of(place)
+        columns = [read_column(part.rows, name, cells) for name, cells in measure.reads]
+        codes = None if measure.grouping is None else measure.grouping.codes(part.rows.batch)
+        tables = part.rows.batch.column(TABLE).to_numpy()
+        if isinstance(measure.statistic, OfUnits):
+            return self._of_whole_units(measure.statistic, tables, columns, codes)
+        ends = np.searchsorted(tables, np.arange(len(self._tables.rows) + 1)).tolist()
+        return [
+            total_of(measure, [each[start:stop] for each in columns], None if codes is None else codes[start:stop], rows=stop - start)
+            for start, stop in itertools.pairwise(ends)
+        ]
+
+    def _of_whole_units(self, statistic: OfUnits, tables: Array, columns: list[Any], codes: Any) -> list[Any]:
         """All tables at once: their units and groups are made different."""
-        groups = answer.whole.groups
-        if answer.draws_words:
+        groups, words = statistic.groups, None
+        if statistic.draws_words:
             # A word for each place in a table: the same for neighbours, where the one unit stands behind all others.
             starts = np.searchsorted(tables, tables)
-            read = [*read, ((np.arange(len(tables)) - starts) * 7 % 11).astype(np.uint64)]
-        wide = replace(answer, whole=replace(answer.whole, grouping=_Wide(len(self._tables.rows) * groups)))
-        codes = read.pop(-1 - answer.draws_words) if answer.grouping is not None else np.zeros(len(tables), np.int64)
-        codes = np.where(codes < groups, tables * groups + codes, len(self._tables.rows) * groups)
-        read.insert(len(read) - answer.draws_words, codes)
-        gathered = Gathered(wide.statistic, self._spill)
-        gathered += wide.tally(len(tables), read)
-        found = np.array(gathered.made(1), dtype=object).reshape(len(self._tables.rows), groups)
-        return [found[place].tolist() for place in range(len(self._tables.rows))]
-
-
-@dataclass(frozen=True)
-class _Wide:
-    """So many groups."""
-
-    size: int
+            words = ((np.arange(len(tables)) - starts) * 7 % 11).astype(np.uint64)
+        wide = replace(statistic, groups=len(self._tables.rows) * groups)
+        codes = np.zeros(len(tables), np.int64) if codes is None else codes
+        codes = np.where(codes < groups, tables * groups + codes, wide.groups)
+        found = total_of(Measure((), wide), columns, codes, words, rows=len(tables), spill=self._spill)
+        return [each.tolist() for each in np.array(found, dtype=object).reshape(len(self._tables.rows), groups)]

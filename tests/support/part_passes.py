@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from dpcore.batch.release.plan import ReleasePlan
+from dpcore.batch.release.statistics import Measure
 from dpcore.batch.tables.pieces import FileInfo
-from dpcore.spark.part_tasks import PartJob, counts_of, merged
+from dpcore.spark.part_tasks import PartJob, counts_of, listing, merged, together
 
 
 class PartPasses:
@@ -37,19 +38,20 @@ class PartPasses:
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Each task chooses."""
 
-    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """The statistics of all parts."""
-        job = PartJob.of(replace(plan, by_value=self._by_value), self._info)
-        total = merged([job.tallied(iter(part)).packed() for part in reversed(self._parts)])
+        job = PartJob.of(replace(plan, by_value=self._by_value), together(measures), self._info)
+        total = merged([job.added_up(iter(part)).packed() for part in reversed(self._parts)])
         assert total is not None
+        job = replace(job, measures=listing(measures))
         values = {tuple(row.values()) for part in self._parts for batch in job.listed(iter(part)) for row in batch.to_pylist()}
         counted = Counter((place, group) for place, group, _ in values)
-        different = counts_of(((place, group, count) for (place, group), count in counted.items()), plan)
-        return [different.get(place, tally) for place, tally in enumerate(total.tallies)], total.rows
+        different = counts_of(((place, group, count) for (place, group), count in counted.items()), job.measures)
+        return [different.get(place, each) for place, each in enumerate(total.totals)], total.rows
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Any]) -> Any:
         """The keys of all parts."""
-        job = PartJob.of(replace(plan, by_value=self._by_value), self._info)
+        job = PartJob.of(replace(plan, by_value=self._by_value), [], self._info)
         batches = [batch for part in self._parts for batch in job.counted(place, iter(part))]
         counted = pa.Table.from_batches(batches).group_by("key").aggregate([("n", "sum")]).sort_by("key")
         return work(pa.table({"key": counted.column("key"), "n": counted.column("n_sum")}).to_batches())

@@ -20,12 +20,12 @@ AT_A_TIME = 1 << 18
 """Rows that are handed back to Spark at a time."""
 
 
-def tallied(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def added_up(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The statistics of the rows of a task; nothing of none."""
     with stamp.guarding():
         rows = _some(batches)
         if rows is not None:
-            yield _packed(job.tallied(rows))
+            yield _packed(job.added_up(rows))
 
 
 def merged_parts(stamp: Stamp, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

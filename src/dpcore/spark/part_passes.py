@@ -17,25 +17,25 @@ import pyarrow as pa
 
 from dpcore._backend import default_threads
 from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.tallying import names_of
 from dpcore.batch.tables.pieces import FileInfo
 from dpcore.batch.tables.row_hash import hash_key, types_of_rows
 from dpcore.batch.tables.row_words import ByValue
 from dpcore.errors import JobError, StorageError
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
-from dpcore.spark.part_tasks import Part, PartJob, counts_of, merged
+from dpcore.spark.part_tasks import Part, PartJob, counts_of, listing, merged, together
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.release.statistics import Measure
     from dpcore.batch.tables.progress import Progress
     from dpcore.spark.table_input import SparkInput
 
@@ -78,34 +78,33 @@ class SparkPasses:
 
     def check_sizes(self, plan: ReleasePlan) -> None:
         """Raise `JobError` if the statistics of queries whose groups are declared are too large: call it before a job is charged."""
-        known = tuple(answer for answer in plan.answers if not _waits(answer))
-        info = self._info(_columns(plan, [name for answer in known for name in names_of(answer)]))
-        _check_size(len(PartJob.of(replace(plan, answers=known), info).tallied([]).packed()))
+        known = [None if _waits(answer) else answer.measure for answer in plan.answers]
+        info = self._info(_columns(plan, _names_of(known)))
+        _check_size(len(PartJob.of(plan, together(known), info).added_up([]).packed()))
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Nothing here: the task that has all rows of a unit chooses among them, in each pass alike."""
 
-    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """Let tasks add up their rows, and add up what they found."""
-        job, frame = self._prepared(plan, [name for answer in plan.answers for name in names_of(answer)])
+        job, frame = self._prepared(plan, together(measures), _names_of(measures))
         total = self._total(job, frame, stage)
-        different = self._different(plan)
-        tallies = [different.get(place, tally) for place, tally in enumerate(total.tallies)]
+        different = self._different(plan, measures)
         if self._rows not in {None, total.rows}:
             raise StorageError(CHANGED)
         self._rows = total.rows
-        return tallies, total.rows
+        return [different.get(place, each) for place, each in enumerate(total.totals)], total.rows
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Let tasks count the units of their keys, and Spark add up the counts of each key, in the order of keys."""
         from pyspark.sql import functions as F  # noqa: N812
 
         answer: Any = plan.answers[place]
-        job, frame = self._prepared(plan, answer.grouping.names)
+        job, frame = self._prepared(plan, [], answer.private.names)
         counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
         counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
         counted = counted.repartitionByRange(self._partitions(frame), "key").sortWithinPartitions("key")
-        stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.grouping.names))}"
+        stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.private.names))}"
         return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
 
     def _run(self, action: Callable[[], Found], stage: str) -> Found:
@@ -136,12 +135,12 @@ class SparkPasses:
         plan = frame._jdf.queryExecution()  # noqa: SLF001 - pyspark's own way starts workers
         return watched(self._spark, lambda: max(int(plan.toRdd().getNumPartitions()), 1))
 
-    def _prepared(self, plan: ReleasePlan, names: Iterable[str]) -> tuple[PartJob, DataFrame]:
-        """What tasks need of the plan, and the rows that they get: the columns that are needed, and all rows of a unit in one task."""
+    def _prepared(self, plan: ReleasePlan, measures: Sequence[Measure | None], names: Iterable[str]) -> tuple[PartJob, DataFrame]:
+        """What tasks need of the plan, and the rows that they get: the columns of these names, and all rows of a unit in one task."""
         every = self._table.info.names
         info = self._info(_columns(plan, names) or set(list(plan.read_types)[:1]))
         places = {name: every.index(name) for name in info.names}
-        job = PartJob.of(replace(plan, by_value=self._choice(plan)), info)
+        job = PartJob.of(replace(plan, by_value=self._choice(plan)), measures, info)
         # By place: two columns may have one name, or names that Spark takes for one.
         whole = self._table.frame.toDF(*map(str, range(len(every))))
         columns = [*map(str, places.values())]
@@ -179,29 +178,35 @@ class SparkPasses:
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> Part:
         """The statistics of all rows."""
-        nothing = job.tallied([])
+        nothing = job.added_up([])
         size, count = len(nothing.packed()), self._partitions(frame)
         _check_size(size)
-        parts = frame.mapInArrow(functools.partial(part_functions.tallied, stamp(), job), PART)
+        parts = frame.mapInArrow(functools.partial(part_functions.added_up, stamp(), job), PART)
         if size * count > DIRECT_BYTES:
             for fewer in (math.isqrt(count) + 1, 1):
                 parts = parts.repartition(fewer, "place").mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
         found = self._run(parts.collect, stage)
         return merged(bytes(row["part"]) for row in found) or nothing
 
-    def _different(self, plan: ReleasePlan) -> dict[int, Any]:
+    def _different(self, plan: ReleasePlan, measures: Sequence[Measure | None]) -> dict[int, Any]:
         """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        counting = [answer for answer in plan.answers if answer.counts_values]
-        if not counting:
+        listed = listing(measures)
+        if not any(listed):
             return {}
-        job, frame = self._prepared(plan, [name for answer in counting for name in names_of(answer)])
+        job, frame = self._prepared(plan, listed, _names_of(listed))
         values = frame.mapInArrow(functools.partial(part_functions.listed, stamp(), job), VALUES)
         counted = values.distinct().groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
-        stage = f"counting different values of {', '.join(dict.fromkeys(repr(each.section.column) for each in counting))}"
+        columns = [section.column for section, each in zip(plan.job.query, listed, strict=True) if each is not None]
+        stage = f"counting different values of {', '.join(dict.fromkeys(map(repr, columns)))}"
         found = self._run(counted.collect, stage)
-        return counts_of(((row[0], row[1], row[2]) for row in found), plan)
+        return counts_of(((row[0], row[1], row[2]) for row in found), listed)
+
+
+def _names_of(measures: Iterable[Measure | None]) -> list[str]:
+    """The columns that are read."""
+    return [name for measure in measures if measure is not None for name in measure.names]
 
 
 def _column(place: str, field: pa.Field | None) -> Any:
@@ -215,12 +220,12 @@ def _column(place: str, field: pa.Field | None) -> Any:
 
 def moves_rows(plan: ReleasePlan) -> bool:
     """Whether tasks hand rows or cells of rows to others: those of a unit, or values that are counted once."""
-    return plan.unit_type is not None or any(answer.counts_values for answer in plan.answers)
+    return plan.unit_type is not None or any(listing([answer.measure for answer in plan.answers]))
 
 
 def _waits(answer: Answer) -> bool:
     """Whether the size of a statistic depends on keys or bounds that another pass finds."""
-    return answer.waits_for_keys or isinstance(answer.keyed_by, PrivateGrouping) or answer.waits_for_bounds
+    return answer.waits_for_keys or isinstance(answer.grouping, PrivateGrouping) or answer.measure_of_bins is not None
 
 
 def _check_size(size: int) -> None:

@@ -16,39 +16,39 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcore.batch.release.answers import Answer
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.tables.derivation import Derivations
 from dpcore.batch.tables.progress import Silent
 from dpcore.errors import DataError, DpcoreError, StorageError
-from dpcore.spark.listed_values import ListedValues
 from dpcore.spark.part_input import PartInput, planned, rows_of
 from dpcore.spark.spill_folders import spill_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Self
 
     import numpy.typing as npt
 
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.release.statistics import Measure
     from dpcore.batch.tables.pieces import FileInfo
 
 REPLACEMENT = "\ufffd"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Part:
     """Exact statistics of some rows, on their way from a task to the driver.
 
     Attributes
     ----------
-    tallies : list
-        One for each query, in the order of the plan.
+    totals : list
+        One for each query, in the order of the plan; None where nothing is added up.
     rows : int
         How many rows they are of.
     """
 
-    tallies: list[Any]
+    totals: list[Any]
     rows: int
 
     def packed(self) -> bytes:
@@ -63,16 +63,12 @@ class Part:
             raise AssertionError(type(found))  # noqa: TRY004
         return found
 
-    def __add__(self, other: Part) -> Part:
-        return Part([_added(mine, others) for mine, others in zip(self.tallies, other.tallies, strict=True)], self.rows + other.rows)
-
-
-def _added(mine: Any, others: Any) -> Any:
-    """The statistic of the rows of both."""
-    if isinstance(mine, list):  # of integers, one for each group
-        return [one + other for one, other in zip(mine, others, strict=True)]
-    mine += others
-    return mine
+    def __iadd__(self, other: Part) -> Self:
+        for place, total in enumerate(other.totals):
+            if total is not None:
+                self.totals[place] += total
+        self.rows += other.rows
+        return self
 
 
 def merged(parts: Iterable[bytes]) -> Part | None:
@@ -80,20 +76,11 @@ def merged(parts: Iterable[bytes]) -> Part | None:
     total: Part | None = None
     for each in parts:
         part = Part.unpacked(each)
-        total = part if total is None else total + part
+        if total is None:
+            total = part
+        else:
+            total += part
     return total
-
-
-@dataclass(frozen=True, slots=True)
-class Elsewhere(Answer):
-    """The answer to a query whose statistic another pass finds."""
-
-    section: Any
-    reads: tuple[()] = ()
-
-    def tally(self, rows: int, read: list[Any]) -> int:  # noqa: ARG002
-        """Nothing."""
-        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +98,43 @@ class PartJob:
     ----------
     plan : ReleasePlan
         Without its input and its publication.
+    measures : sequence of Measure or None
+        What a pass adds up for each query.
     info : FileInfo
         The columns of the rows, in their order, with their types.
     """
 
     plan: ReleasePlan = field(repr=False)
+    measures: Sequence[Measure | None] = field(repr=False)
     info: FileInfo = field(repr=False)
 
     @classmethod
-    def of(cls, plan: ReleasePlan, info: FileInfo) -> PartJob:
+    def of(cls, plan: ReleasePlan, measures: Sequence[Measure | None], info: FileInfo) -> PartJob:
         """Of a plan on the driver, which keeps the ledger and the output."""
         nothing = cast("Any", None)
         job = plan.job.model_copy(update={"ledger": None})
-        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), info)
+        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), measures, info)
 
     @property
     def chooses_rows(self) -> bool:
         """Whether units take part with some of their rows only."""
         return self.plan.unit_type is not None and self.plan.job.chooses_rows
 
-    def tallied(self, batches: Iterable[pa.RecordBatch]) -> Part:
-        """The statistic of each query; those of values are found elsewhere."""
-        answers = tuple(Elsewhere(each.section) if each.counts_values else each for each in self.plan.answers)
-        with self._passes(batches, answers) as (passes, plan):
-            return Part(*passes.add_up(plan, ""))
+    def added_up(self, batches: Iterable[pa.RecordBatch]) -> Part:
+        """The statistic of each query."""
+        with self._passes(batches) as (passes, plan):
+            return Part(*passes.add_up(plan, self.measures, ""))
 
     def counted(self, place: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The keys of the query at a place, each with the number of units that have it."""
-        with self._passes(batches, self.plan.answers) as (passes, plan):
+        with self._passes(batches) as (passes, plan):
             yield from passes.count_units(plan, place, list)
 
     def listed(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The different values that queries count: each with its group, and with the place of the query."""
-        answers: list[Any] = [
-            ListedValues.of(cast("Any", each)) if each.counts_values else Elsewhere(each.section) for each in self.plan.answers
-        ]
-        with self._passes(batches, tuple(answers)) as (passes, plan):
-            for place, found in enumerate(passes.add_up(plan, "")[0]):
-                for values, groups in found if isinstance(answers[place], ListedValues) else ():
+        with self._passes(batches) as (passes, plan):
+            for place, found in enumerate(passes.add_up(plan, self.measures, "")[0]):
+                for values, groups in found or ():
                     yield _listed(place, values, groups)
 
     def filtered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -169,12 +155,12 @@ class PartJob:
         return PartInput.of(self.info, batches)
 
     @contextlib.contextmanager
-    def _passes(self, batches: Iterable[pa.RecordBatch], answers: tuple[Answer, ...]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
+    def _passes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
         """The passes over the rows of a task, and the plan for them."""
         with guarded(), spill_folder() as folder:
             passes = LocalPasses(_Room(folder / "spill"), 1, Silent())
             batches = list(batches) if self.chooses_rows else batches
-            plan = replace(self.plan, inputs=self._input(batches), answers=answers)
+            plan = replace(self.plan, inputs=self._input(batches))
             if self.chooses_rows:
                 passes.choose_rows(plan)
             yield passes, plan
@@ -210,9 +196,20 @@ def _listed(place: int, values: pa.Array, groups: Any) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, ["place", "part", "value"])
 
 
-def counts_of(found: Iterable[tuple[int, int, int]], plan: ReleasePlan) -> dict[int, npt.NDArray[np.int64]]:
+def together(measures: Iterable[Measure | None]) -> list[Measure | None]:
+    """What tasks add up each for itself."""
+    return [None if measure is None or measure.statistic.listed is not None else measure for measure in measures]
+
+
+def listing(measures: Iterable[Measure | None]) -> list[Measure | None]:
+    """What tasks list, where only all of them together can count."""
+    listed = [(measure, None if measure is None else measure.statistic.listed) for measure in measures]
+    return [None if measure is None or statistic is None else replace(measure, statistic=statistic) for measure, statistic in listed]
+
+
+def counts_of(found: Iterable[tuple[int, int, int]], listed: Sequence[Measure | None]) -> dict[int, npt.NDArray[np.int64]]:
     """Numbers of different values, for a query and a group each, as arrays over the groups of each query."""
-    groups = {place: answer.keyed_by for place, answer in enumerate(plan.answers) if answer.counts_values}
+    groups = {place: measure.grouping for place, measure in enumerate(listed) if measure is not None}
     counts = {place: np.zeros(1 if each is None else each.size, np.int64) for place, each in groups.items()}
     for place, group, count in found:
         counts[place][group] = count

@@ -115,7 +115,7 @@ def test_methods_have_the_keys_of_their_kind():
     import inspect
 
     from dpcore import PrivateTable
-    from dpcore.batch.release.queries import QUERY_SECTIONS
+    from dpcore.batch.release.kinds import QUERY_SECTIONS
     from dpcore.frames.asking import NAMED
     from dpcore.frames.questions import methods
 

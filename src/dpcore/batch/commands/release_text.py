@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.batch.commands import words
-from dpcore.batch.release.answers import Noise
+from dpcore.batch.release.noise import Noise
 from dpcore.batch.release.stepped import error_in_own_unit, in_own_unit, noise_in_own_unit
 from dpcore.batch.release.words import neighbours_in_words, release_guarantee, spaced
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import QuerySection
     from dpcore.privacy import Privacy
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
@@ -84,7 +84,7 @@ def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
         "kind": section.kind,
         "column": section.column,
         "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
-        **answer.declared(),
+        **answer.public_parameters(),
         "noise": [noise.document() for noise in answer.noise],
         "stderr": answer.expected_error(plan.rows if plan.job.n_is_public else None),
     }
@@ -101,7 +101,7 @@ def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, 
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]
 
 
-def columns_in_words(section: Query) -> str:
+def columns_in_words(section: QuerySection) -> str:
     """The columns that a query reads, as text."""
     return ", ".join(section.column_names) or plain_number(None)
 

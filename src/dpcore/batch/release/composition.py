@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import QuerySection
 
     AnswerOf = Callable[[int, ReleaseJob], Answer]
 
@@ -219,7 +219,7 @@ def _epsilon_of(answers: Sequence[Answer], delta: float, job: ReleaseJob) -> flo
 
 def _use_of(answer: Answer, job: ReleaseJob) -> tuple[str, float, float] | None:
     """An answer as the accountant knows it: mechanism, and ρ, or ε and δ; None if it costs nothing."""
-    section: Query = answer.section
+    section: QuerySection = answer.section
     if job.is_free(section):
         return None
     if answer.rho is not None and answer.noise and all(noise.law == "gaussian" for noise in answer.noise):

@@ -8,8 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import model_validator
 
 from dpcore.batch.jobfile.fields import Positive, Section
-from dpcore.batch.release.octaves import FEWEST_POINTS, WIDEST, octave_grid
-from dpcore.batch.release.query_fields import MAX_CELLS, check_cells_of_groups
+from dpcore.batch.release.log_bins import WIDEST, log_grid
 
 
 class FoundKeys(Section):
@@ -21,7 +20,7 @@ class FoundKeys(Section):
     @classmethod
     def found_between(cls) -> dict[str, object]:
         """The keys that found bounds replace, with values that hold all bins."""
-        return {"grid": octave_grid()} if "grid" in cls.model_fields else {"lower": WIDEST[0], "upper": WIDEST[1]}
+        return {"grid": log_grid()} if "grid" in cls.model_fields else {"lower": WIDEST[0], "upper": WIDEST[1]}
 
     @model_validator(mode="before")
     @classmethod
@@ -50,14 +49,3 @@ class FoundKeys(Section):
             )
         if self.bounds_epsilon is not None and not self.bounds_epsilon < epsilon:
             raise ValueError(f"bounds_epsilon must be less than epsilon = {epsilon!r}, its whole, got {self.bounds_epsilon!r}")
-
-
-def check_points_of_groups(points: int, groups: int, *, found: bool) -> None:
-    """Raise ValueError if a grid of so many points has too many for all groups; one between found bounds may be as coarse as needed."""
-    if not found:
-        check_cells_of_groups("grid", points, groups)
-    elif FEWEST_POINTS * groups > MAX_CELLS:
-        raise ValueError(
-            f'groups must be at most {MAX_CELLS // FEWEST_POINTS} for a quantile with bounds = "private", got {groups}; with a grid of few '
-            "points there may be more"
-        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -13,24 +13,26 @@ from dpcore.batch.jobfile.fields import Name, Section
 from dpcore.batch.jobfile.loading import load
 from dpcore.batch.jobfile.mistakes import Entries
 from dpcore.batch.jobfile.parsing import parse
-from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, JobTables, LookupSection, PrivacySection, RowCount
+from dpcore.batch.jobfile.sections import JobTables
 from dpcore.batch.release.group_fields import PRIVATE
-from dpcore.batch.release.labels import ColumnLabel, check_labels, named_columns
-from dpcore.batch.release.queries import MAX_QUERIES, PARTS, QUERY_SECTIONS, JobQuery
+from dpcore.batch.release.kinds import PARTS, QUERY_SECTIONS
+from dpcore.batch.release.labels import check_labels, named_columns
+from dpcore.batch.release.query_sections import MAX_QUERIES
 from dpcore.batch.release.shares import shares_of
-from dpcore.privacy import Privacy, Relation, composed
+from dpcore.privacy import Privacy, composed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from dpcore.batch.jobfile.sections import DeriveSection, ExpressionText, LookupSection
     from dpcore.batch.jobfile.settings import Settings
-    from dpcore.batch.release.queries import Query
-    from dpcore.batch.release.query_sections import Grouped
+    from dpcore.batch.release.kinds import JobQuery
+    from dpcore.batch.release.labels import ColumnLabel
+    from dpcore.batch.release.query_sections import Grouped, QuerySection
+    from dpcore.batch.release.release_privacy import ReleasePrivacy
 
 
-Accounting = Literal["basic", "zcdp", "pld"]
-"""How what the queries of a job spend is added up: see `composition`."""
 ENTRIES = Entries("query", "kind", QUERY_SECTIONS, PARTS)
 FORMAT = 1
 """Format of the document that a release writes."""
@@ -41,28 +43,6 @@ class ReleaseOutput(Section):
     """`[output]`: where the answers go, as JSON."""
 
     path: Name
-
-
-class ReleasePrivacy(PrivacySection):
-    """`[privacy]`: what the job may spend, whose data it protects, and how tables may differ."""
-
-    relation: Relation = "replace"
-    max_groups_per_unit: RowCount | None = None
-    accounting: Accounting = "basic"
-
-    @model_validator(mode="after")
-    def _conversions_need_a_delta(self) -> Self:
-        if self.accounting != "basic" and self.max_delta == 0:
-            raise ValueError(f"max_delta is required with accounting = {self.accounting!r}, whose guarantee has a delta: for example 1e-6")
-        return self
-
-    ALWAYS_BOUNDS_ROWS: ClassVar[bool] = False
-
-    @model_validator(mode="after")
-    def _groups_are_of_a_unit(self) -> Self:
-        if self.unit == "row" and self.max_groups_per_unit is not None:
-            raise ValueError("max_groups_per_unit is for jobs whose unit is a column; with unit = 'row' each row is in one group")
-        return self
 
 
 class ReleaseJob(JobTables):
@@ -197,12 +177,12 @@ class ReleaseJob(JobTables):
         """Whether neighbouring tables have equally many rows, so that their number needs no noise: after a filter they may not."""
         return self.privacy.unit == "row" and self.privacy.relation == "replace" and self.where is None
 
-    def knows_rows_of(self, query: Query) -> bool:
+    def knows_rows_of(self, query: QuerySection) -> bool:
         """Return whether neighbouring tables have equally many rows that a query is asked about.
 
         Parameters
         ----------
-        query : Query
+        query : QuerySection
             One of the job's queries.
 
         Returns
@@ -217,12 +197,12 @@ class ReleaseJob(JobTables):
         """Whether it has an expression or a look-up."""
         return self.where is not None or bool(self.lookup or self.derive) or any(query.where is not None for query in self.query)
 
-    def spent_on(self, query: Query) -> Privacy:
+    def spent_on(self, query: QuerySection) -> Privacy:
         """Return the privacy that a query spends.
 
         Parameters
         ----------
-        query : Query
+        query : QuerySection
             One of the job's queries.
 
         Returns
@@ -232,12 +212,12 @@ class ReleaseJob(JobTables):
         """
         return Privacy(0.0) if self.is_free(query) else query.privacy
 
-    def is_free(self, query: Query) -> bool:
+    def is_free(self, query: QuerySection) -> bool:
         """Return whether a query costs nothing: the number of all rows, where it is public.
 
         Parameters
         ----------
-        query : Query
+        query : QuerySection
             One of the job's queries.
 
         Returns

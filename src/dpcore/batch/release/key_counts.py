@@ -80,7 +80,7 @@ def words_of(plan: ReleasePlan, place: int) -> str:
 def grouping_of(plan: ReleasePlan, place: int) -> Any:
     """The groups of a query for keys."""
     answer: Any = plan.answers[place]
-    return answer.grouping
+    return answer.private
 
 
 class _Counting:

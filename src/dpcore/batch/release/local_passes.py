@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpcore.batch.jobfile.sections import key_of
 from dpcore.batch.release.key_counts import count_units
-from dpcore.batch.release.tallying import Tallies, names_of
+from dpcore.batch.release.totals import Totals
 from dpcore.batch.tables.derivation import Derivation
 from dpcore.batch.tables.pieces import Cut
 from dpcore.batch.tables.pipeline import UNFINISHED, Pipeline
@@ -15,12 +15,13 @@ from dpcore.batch.tables.units import CHANGED, choose_rows
 from dpcore.errors import StorageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     import pyarrow as pa
 
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.release.statistics import Measure
     from dpcore.batch.tables.progress import Progress
     from dpcore.batch.tables.units import Kept
 
@@ -71,20 +72,20 @@ class LocalPasses:
         """Count them in a database."""
         return count_units(plan, place, self._kept, self._room.spill, self.threads, self._progress, work)
 
-    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """Add up the rows that take part, in pieces that threads share."""
         self._progress.begin(stage)
         derivation = Derivation() if plan.derivations is None else plan.derivations.adding
-        read = {*derivation.reads, *(name for answer in plan.answers for name in names_of(answer))}
+        read = {*derivation.reads, *(name for measure in measures if measure is not None for name in measure.names)}
         types = {name: kind for name, kind in plan.read_types.items() if name in read} or plan.read_types
         most = min(self._piece_rows or piece_rows_for(types, is_counted=True), derivation.most_rows)
         source = read_rows(plan.inputs, types, Cut(most, use_threads=self.threads > 1))
         progress = self._progress
         with derivation.opened() as deriving:
-            tallies = Tallies(plan, self._kept, deriving, self._room.spill)
-            pipeline = Pipeline(source, tallies.of, tallies.add, threads=self.threads)
-            pipeline.run(lambda: progress.update(tallies.rows, min(tallies.done, UNFINISHED)))
-        progress.update(tallies.rows, 1.0)
-        if self._kept is not None and tallies.rows != self._kept.rows:
+            totals = Totals(plan, measures, self._kept, deriving, self._room.spill)
+            pipeline = Pipeline(source, totals.of, totals.add, threads=self.threads)
+            pipeline.run(lambda: progress.update(totals.rows, min(totals.done, UNFINISHED)))
+        progress.update(totals.rows, 1.0)
+        if self._kept is not None and totals.rows != self._kept.rows:
             raise StorageError(CHANGED)
-        return tallies.made(self.threads), tallies.rows
+        return totals.finished(self.threads), totals.rows

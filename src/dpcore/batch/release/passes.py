@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
     from dpcore.batch.release.plan import ReleasePlan
+    from dpcore.batch.release.statistics import Measure
 
 Found = TypeVar("Found")
 
@@ -37,5 +38,5 @@ class Passes(Protocol):
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """What `work` makes of the keys of the query at a place, in order, with the number of distinct units of each: `key` and `n`."""
 
-    def add_up(self, plan: ReleasePlan, stage: str) -> tuple[list[Any], int]:
-        """The exact statistic of each answer of the plan, and the number of rows."""
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
+        """What is measured for each query of the plan, if anything is, and the number of rows."""

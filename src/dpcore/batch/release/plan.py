@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from dpcore._addresses import Location
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
-    from dpcore.batch.release.queries import Query
-    from dpcore.batch.release.query_sections import Grouped
+    from dpcore.batch.release.query_sections import Grouped, QuerySection
     from dpcore.batch.tables.derivation import Derivations
     from dpcore.batch.tables.places import Place
     from dpcore.batch.tables.sources import InputFile
@@ -93,7 +92,7 @@ class ReleasePlan(JobPlan):
     @property
     def reads_again(self) -> bool:
         """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
-        return self.unit_type is not None or any(answer.waits_for_keys or answer.waits_for_bounds for answer in self.answers)
+        return self.unit_type is not None or any(answer.waits_for_keys or answer.measure_of_bins for answer in self.answers)
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -332,7 +331,7 @@ def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
     return Spend(what, job.total, tuple(parts), recorded(_asked(job, query) for query in job.query))
 
 
-def _asked(job: ReleaseJob, query: Query) -> dict[str, Any]:
+def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
     """The public parameters of a query that a ledger keeps."""
     conditions = [each for each in (job.where, query.where) if each is not None]
     by, groups = (None, None) if query.grouping is None else query.grouping

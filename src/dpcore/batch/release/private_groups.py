@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.answers import Answer, Noise
+from dpcore.batch.release.answers import Answer
+from dpcore.batch.release.noise import Noise
 from dpcore.selection._partition_rules import GaussianThreshold, partition_rule
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.grouping import Grouping
     from dpcore.batch.release.private_grouping import PrivateGrouping
-    from dpcore.batch.release.queries import GroupsQuery
+    from dpcore.batch.release.query_sections import QuerySection
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
     from dpcore.rng import Stream
@@ -47,9 +48,9 @@ class KeysAnswer(Answer):
 
     Attributes
     ----------
-    section : GroupsQuery
+    section : QuerySection
         The query.
-    grouping : PrivateGrouping
+    private : PrivateGrouping
         The groups.
     rule : PartitionRule
         The selection, for a unit in `touched` groups, or twice as many under replace.
@@ -59,8 +60,8 @@ class KeysAnswer(Answer):
         Numbers of units that a neighbour changes by 1, at most.
     """
 
-    section: GroupsQuery
-    grouping: PrivateGrouping
+    section: QuerySection
+    private: PrivateGrouping
     rule: PartitionRule
     touched: int
     changed: int
@@ -68,16 +69,16 @@ class KeysAnswer(Answer):
     waits_for_keys = True
 
     @classmethod
-    def made(cls, section: GroupsQuery, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysAnswer:
+    def made(cls, section: QuerySection, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysAnswer:
         """Calibrate it: a unit of m rows is in at most m groups, and in γ if the job bounds them."""
         touched = bound.rows if bound.groups is None else min(bound.rows, bound.groups)
         rule = partition_rule(section.epsilon, section.delta, touched, relation, "best")
         return cls(section, grouping, rule, touched, 2 * touched if relation == "replace" else touched)
 
     @property
-    def reads(self) -> tuple[()]:
-        """No column in the pass over the rows: the keys are known before it."""
-        return ()
+    def measure(self) -> None:
+        """Nothing in the pass over the rows: the keys are known before it."""
+        return
 
     @property
     def noise(self) -> tuple[Noise, ...]:
@@ -88,14 +89,10 @@ class KeysAnswer(Answer):
 
     def declared(self) -> dict[str, Any]:
         """The columns, and the number of units of which half of the groups are released."""
-        return {"group_by": self.grouping.declared()["group_by"], "half_released_at": self.rule.half}
+        return {"group_by": self.private.declared()["group_by"], "half_released_at": self.rule.half}
 
-    def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
-        """Nothing: units were counted before."""
-        return 0
-
-    def release(self, keys: Keys, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
+    def release(self, total: Keys, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
         """The keys that were released before the pass over the rows."""
-        groups = keys.grouping.declared()["groups"]
-        note = {"note": f"more groups were released; the first {keys.grouping.size:,} in order are kept"} if keys.is_cut else {}
+        groups = total.grouping.declared()["groups"]
+        note = {"note": f"more groups were released; the first {total.grouping.size:,} in order are kept"} if total.is_cut else {}
         return {"value": groups, "stderr": None, "interval": None, **note}

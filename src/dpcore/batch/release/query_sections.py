@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import reprlib
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from pydantic import model_validator
 
-from dpcore.batch.jobfile.fields import Category, CategoryCount, Finite, Name, Positive, Section
+from dpcore.batch.jobfile.fields import CategoryCount, Finite, Name, Positive, Section
 from dpcore.batch.jobfile.sections import ExpressionText
-from dpcore.batch.jobfile.times import timed
+from dpcore.batch.jobfile.times import sort_of, timed
+from dpcore.batch.release.found_fields import FoundKeys
 from dpcore.batch.release.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping
 from dpcore.batch.release.query_fields import (
     MAX_CELLS,
     SKIP,
     BinCount,
+    Bound,
     Confidence,
     DeltaShare,
     Edges,
     Listed,
+    NumberOrSkip,
     StandIn,
     check_bounds,
     check_one_sort,
     even_edges,
 )
 from dpcore.privacy import Privacy
+
+if TYPE_CHECKING:
+    from dpcore.batch.jobfile.fields import Category
+
 
 Grouped = tuple[tuple[str, ...], GroupsDeclared]
 """Columns, and the groups that they declare."""
@@ -65,6 +72,12 @@ class QuerySection(Section):
         """Whether an ε or a weight was given."""
         return "epsilon" in self.model_fields_set or self.weight is not None
 
+    if TYPE_CHECKING:  # a key of many kinds, or a property that is None
+
+        @property
+        def column(self) -> str | None:
+            """The one column that it is about."""
+
     @property
     def privacy(self) -> Privacy:
         """Privacy of the query."""
@@ -94,6 +107,16 @@ class QuerySection(Section):
     @property
     def selects_groups(self) -> bool:
         """Whether it releases the keys of groups that only the data know."""
+        return False
+
+    @property
+    def is_squared(self) -> bool:
+        """Whether its answer is in the square of the unit of its column."""
+        return False
+
+    @property
+    def ends_with_product(self) -> bool:
+        """Whether the last noise that it draws is on a product of two numbers."""
         return False
 
     def check_unit(self, unit: str) -> None:
@@ -206,3 +229,28 @@ def _check_category(key: str, value: Category | float | None, listed: tuple[Cate
         raise ValueError(f"{key} must be a code in [0, k − 1] = [0, {k - 1}], got {value!r}")
     if listed is not None and not (type(value) is type(listed[0]) and value in listed):
         raise ValueError(f"{key} must be one of the categories {reprlib.repr(list(listed))}, got {value!r}")
+
+
+MAX_QUERIES = 2**12
+"""Each draw of a keyed job has a separate nonce, and so has each row: there are 2^32."""
+
+
+class BoundedQuery(FoundKeys, GroupedQuery):
+    """A statistic of numbers that are clamped to [lower, upper]."""
+
+    column: Name
+    lower: Bound
+    upper: Bound
+    missing: NumberOrSkip | None = None
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        check_bounds(self.lower, self.upper, self.missing)
+        self._check_sort(sort_of(self.lower))
+        self.check_found(self.epsilon, self.weight)
+        return self
+
+    def _check_sort(self, sort: str | None) -> None:
+        """Raise ValueError unless numbers of this sort, None for plain ones, have such a statistic."""
+        if sort is not None:
+            raise ValueError(f"{self.kind} is for numbers, got lower = {self.lower!r}")

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from dpcore.batch.release.cells import Cells
     from dpcore.batch.release.group_cells import GroupCells
-    from dpcore.batch.release.queries import BoundedQuery, Query
-    from dpcore.batch.release.query_sections import CellsSection, QuerySection
+    from dpcore.batch.release.query_sections import BoundedQuery, CellsSection, QuerySection
     from dpcore.batch.tables.categories import Categories
     from dpcore.batch.tables.keys import KeyColumn
     from dpcore.batch.tables.pieces import FileInfo
@@ -72,7 +71,7 @@ def reals(query: QuerySection, columns: Iterable[tuple[str, Reals]]) -> tuple[tu
     return (*filled, *((name, Present(cells)) for name, cells in filled))
 
 
-def celled(position: int, query: Query, section: CellsSection) -> Declared | Binned:
+def celled(position: int, query: QuerySection, section: CellsSection) -> Declared | Binned:
     """Declared categories or bins."""
     if section.cuts is not None:
         skip = skips(section)
@@ -98,7 +97,7 @@ def check_stand_ins(section: CellsSection, cells: Binned | Declared, *, skips: b
             raise ParameterError(f"{section.whose_cells}{key} must be one of the categories, got {value!r}")
 
 
-def groups_of(query: Query) -> Grouping | PrivateGrouping | None:
+def groups_of(query: QuerySection) -> Grouping | PrivateGrouping | None:
     """The groups of a query, if it has some."""
     if query.grouping is None:
         return None
@@ -107,7 +106,7 @@ def groups_of(query: Query) -> Grouping | PrivateGrouping | None:
     return PrivateGrouping.by(names, listed=are_listed) if groups == PRIVATE else grouping_of(query.grouping, listed=are_listed)
 
 
-def listed(position: int, query: Query, categories: Categories | None) -> Categories:
+def listed(position: int, query: QuerySection, categories: Categories | None) -> Categories:
     """The declared categories, if they are not too many."""
     if categories is None:
         raise AssertionError("nothing is declared")

@@ -40,7 +40,7 @@ def select_keys(plan: ReleasePlan, passes: Passes, stream: Callable[[int], Strea
     for place, answer in enumerate(plan.answers):
         if answer.waits_for_keys:
             keyed: Any = answer
-            decision = Decision(keyed, most_keys(plan.answers, keyed.grouping), Draw(stream(place)), passes.threads)
+            decision = Decision(keyed, most_keys(plan.answers, keyed.private), Draw(stream(place)), passes.threads)
             found[place] = passes.count_units(plan, place, decision.of)
     return found
 
@@ -69,7 +69,7 @@ class Decision:
     def of(self, counted: Iterable[pa.RecordBatch]) -> Keys:
         """The keys to release, given all keys in order, as `key`, and the number of units of each, as `n`."""
         keys = list(self._released(counted))
-        return Keys(self.answer.grouping.released(keys[: self.most]), len(keys) > self.most)
+        return Keys(self.answer.private.released(keys[: self.most]), len(keys) > self.most)
 
     def _released(self, counted: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         """The released keys, in order, and one more than are wanted if there are more."""
@@ -89,7 +89,7 @@ def most_keys(answers: Sequence[Answer], grouping: PrivateGrouping) -> int:
     """How many keys may be released, so that no answer has more cells than are allowed."""
     most = MAX_GROUPS
     for answer in answers:
-        if answer.keyed_by is not None and answer.keyed_by.names == grouping.names:
+        if answer.grouping is not None and answer.grouping.names == grouping.names:
             most = min(most, MAX_CELLS // answer.fewest_cells)
     return most
 
@@ -101,7 +101,7 @@ def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:
     both = {(names, listed): replace(grouping, listed=listed) for names, grouping in found.items() for listed in (False, True)}
 
     def known(answer: Any) -> Any:
-        grouping = answer.keyed_by
-        return answer.of_groups(both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else answer
+        grouping = answer.grouping
+        return replace(answer, grouping=both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else answer
 
     return replace(plan, answers=tuple(map(known, plan.answers)))

@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
-from dpcore.batch.release.bounds_pass import counting, with_bounds
+from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import ReleasePlan
+from dpcore.batch.release.private_bounds import with_bounds
 from dpcore.batch.release.released_keys import select_keys, with_keys
 from dpcore.batch.release.stepped import in_own_unit
 from dpcore.batch.release.streams import stream_of
-from dpcore.batch.release.table import open_table, write_rows
+from dpcore.batch.release.table import schema_of
 from dpcore.batch.release.timed import in_words
 from dpcore.batch.release.words import guarantee_of
+from dpcore.batch.tables import metadata
 from dpcore.batch.tables.checks import check_is
-from dpcore.batch.tables.progress import Progress, Shown, shown_by
+from dpcore.batch.tables.output import Output
+from dpcore.batch.tables.places import output_place
+from dpcore.batch.tables.progress import shown_by
 from dpcore.batch.tables.provenance import provenance
 from dpcore.pages.numbers import json_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from dpcore.batch.release.job import ReleaseJob
     from dpcore.batch.release.local_passes import Room
     from dpcore.batch.release.passes import Passes
-    from dpcore.batch.tables.output import Output
+    from dpcore.batch.release.table import Table, TableColumn
+    from dpcore.batch.tables.progress import Progress, Shown
+    from dpcore.batch.tables.publication import Publication
+
 
 ANSWER_BYTES = 1 << 14
 """Room for what an answer takes in the document, about."""
@@ -127,30 +137,32 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
             output.allocate(ANSWER_BYTES * len(plan.answers))
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        tallies, rows = measure(plan, passes(output))
-        document = document_of(plan, tallies, rows, tables, progress)
+        document = document_of(*measured(plan, passes(output)), tables, progress)
         sealed = [file for table in tables.values() for file in table.seal()]
         output.write((json_text(document) + "\n").encode())
         publication.publish([*sealed, output.seal()])
     return document
 
 
-def measure(plan: ReleasePlan, passes: Passes) -> tuple[list[Any], int]:
-    """The exact statistic of each query, and the number of rows, which are not private yet; of queries for keys what was released."""
+def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any], int]:
+    """The plan with what was released on the way, each query's exact statistic and the number of rows, which are not private yet.
+
+    What is released are keys of groups, which stand in the place of the statistic of a query for keys, and bounds.
+    """
     if plan.unit_type is not None and plan.job.chooses_rows:
         passes.choose_rows(plan)
     keys = select_keys(plan, passes, lambda place: stream_of(plan, place))
     plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
-    if any(answer.waits_for_bounds for answer in plan.answers):
-        bins, _ = passes.add_up(counting(plan), "finding bounds")
-        plan = with_bounds(plan, bins, lambda place: stream_of(plan, place))
-    tallies, rows = passes.add_up(plan, "adding up")
-    return [keys.get(place, tally) for place, tally in enumerate(tallies)], rows
+    counting = [answer.measure_of_bins for answer in plan.answers]
+    if any(counting):
+        bins, _ = passes.add_up(plan, counting, "finding bounds")
+        plan = replace(plan, answers=with_bounds(plan.answers, bins, lambda place: stream_of(plan, place)))
+    totals, rows = passes.add_up(plan, [answer.measure for answer in plan.answers], "adding up")
+    return plan, [keys.get(place, total) for place, total in enumerate(totals)], rows
 
 
-def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
+def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
     """The private answers, and what is said about all of them."""
-    plan = with_keys(plan, tallies)
     document = plan.job.head() | provenance(plan, plan.job)
     document["guarantee"] = guarantee_of(document)
     if plan.job.n_is_public:
@@ -158,19 +170,19 @@ def document_of(plan: ReleasePlan, tallies: list[Any], rows: int, tables: dict[i
     ledger = plan.publication.charge.summary()
     if ledger is not None:
         document["ledger"] = ledger
-    return document | {"queries": [_answered(plan, place, tally, tables.get(place), progress) for place, tally in enumerate(tallies)]}
+    return document | {"queries": [_answered(plan, place, total, tables.get(place), progress) for place, total in enumerate(totals)]}
 
 
-def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
+def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
     answer = plan.answers[place]
     section, spent = answer.section, plan.job.spent_on(answer.section)
     rng = stream_of(plan, place)
     if table is not None:
-        said = answer.released_with_table(tally, rng, lambda rows: write_rows(rows, table, progress))
-    elif answer.keyed_by is not None and answer.keyed_by.size == 0:
+        said = answer.released_with_table(total, rng, lambda rows: write_rows(rows, table, progress))
+    elif answer.grouping is not None and answer.grouping.size == 0:
         said = {"value": [], "stderr": [], "interval": []}
     else:
-        said = answer.release(tally, rng)
+        said = answer.release(total, rng)
     unused = plan.job.unused.get(section.name)
     if unused is not None:
         said = {**said, "note": f"{said['note']}; {unused} was given and is not used"}
@@ -180,10 +192,36 @@ def _answered(plan: ReleasePlan, place: int, tally: Any, table: Output | None, p
         "column": section.column,
         "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
         **({} if section.where is None else {"where": section.where}),
-        **answer.declared(),
+        **answer.public_parameters(),
         **said,
         "confidence": section.confidence,
         # Scales that follow from an earlier part of the answer are known to the answer only.
         "noise": said.get("noise", [noise.document() for noise in answer.noise]),
     }
     return in_words(section, in_own_unit(section, document))
+
+
+def open_table(publication: Publication, job: ReleaseJob, section: Any, columns: Sequence[TableColumn]) -> Output:
+    """Open the table of a query: a hidden sibling of its `output`, until that is committed."""
+    import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
+    place = OutputSection(path=section.output)
+    said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
+        "kind": section.kind,
+        "relation": job.privacy.relation,
+    }
+    return Output(
+        publication,
+        output_place(section.output, f"{section.name}.output"),
+        schema_of(columns, metadata.encode(said)),
+        place.resolved_format,
+        place.resolved_compression,
+        {"schema": said, "fields": {}},
+    )
+
+
+def write_rows(table: Table, output: Output, progress: Progress) -> None:
+    """Draw all rows, and write them as they come."""
+    progress.begin("drawing rows")
+    for batch in table.batches():
+        output.write(batch)
+        progress.update(output.rows, output.rows / table.rows)

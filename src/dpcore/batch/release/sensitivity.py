@@ -84,13 +84,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpcore._exact.intervals import fraction_up
-
-if TYPE_CHECKING:
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.queries import Query
 
 SQRT2_UP = Fraction(6369051672525773, 2**52)
 """The smallest float64 ≥ √2, exactly."""
@@ -207,9 +202,3 @@ def _root_up(square: int) -> Fraction:
 
 def _reach(low: Fraction, high: Fraction) -> Fraction:
     return max(high, Fraction(0)) - min(low, Fraction(0))
-
-
-def contribution(job: ReleaseJob, query: Query) -> Contribution:
-    """Return how much one unit may contribute to what a query is asked about."""
-    privacy = job.privacy
-    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.knows_rows_of(query), privacy.max_groups_per_unit)

@@ -23,7 +23,7 @@ from dpcore.errors import JobError, ParameterError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import QuerySection
 
     Two = tuple[float, float]
 
@@ -33,8 +33,6 @@ SCALED = ("laplace", "gaussian")
 """Noise on numbers; other noise is on counts of rows."""
 DECLARED = ("lower", "upper", "missing", "max_sum_per_unit")
 """What a query in steps has in steps."""
-PRODUCTS = ("var", "std", "covariance")
-"""Kinds whose last noise is on products."""
 
 
 class Stepped(float):
@@ -112,12 +110,12 @@ def _check_reach(kind: pa.DataType, bounds: Two) -> None:
         )
 
 
-def in_steps(query: Query, bounds: Sequence[Two], missing: Sequence[float | None]) -> Query:
+def in_steps(query: QuerySection, bounds: Sequence[Two], missing: Sequence[float | None]) -> QuerySection:
     """The query with bounds in the steps of its columns, as these are read.
 
     Parameters
     ----------
-    query : Query
+    query : QuerySection
         With `lower` and `upper`, for one column or two.
     bounds, missing : sequence
         Those of each column.
@@ -141,12 +139,12 @@ def in_steps(query: Query, bounds: Sequence[Two], missing: Sequence[float | None
 # What is written
 
 
-def in_own_unit(section: Query, document: dict[str, Any]) -> dict[str, Any]:
+def in_own_unit(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
     """The document of an answer, or of a plan, with numbers in place of steps.
 
     Parameters
     ----------
-    section : Query
+    section : QuerySection
         The query, in steps.
     document : dict
         What `release` gives, `declared` and `noise`.
@@ -154,7 +152,7 @@ def in_own_unit(section: Query, document: dict[str, Any]) -> dict[str, Any]:
     digits = _digits(section)
     if digits is None:
         return document
-    whole = sum(digits) * (2 if section.kind == "var" else 1)
+    whole = sum(digits) * (2 if section.is_squared else 1)
     found = {**document, **{key: _numbers(document[key]) for key in DECLARED if key in document}}
     found |= {key: _scaled(document[key], whole) for key in ("value", "stderr", "interval") if key in document}
     if "centre" in document:
@@ -165,12 +163,12 @@ def in_own_unit(section: Query, document: dict[str, Any]) -> dict[str, Any]:
     return found | {"step": steps if len(steps) > 1 else steps[0]}
 
 
-def noise_in_own_unit(section: Query, noise: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def noise_in_own_unit(section: QuerySection, noise: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Noise with scales of numbers in place of steps: that of sums for each column, then that of a product if there is one."""
     digits = _digits(section)
     if digits is None:
         return list(noise)
-    sums, products = iter(digits), section.kind in PRODUCTS
+    sums, products = iter(digits), section.ends_with_product
     said = []
     for place, each in enumerate(noise):
         if each["law"] not in SCALED:
@@ -182,13 +180,13 @@ def noise_in_own_unit(section: Query, noise: Sequence[dict[str, Any]]) -> list[d
     return said
 
 
-def error_in_own_unit(section: Query, error: float | None) -> float | None:
+def error_in_own_unit(section: QuerySection, error: float | None) -> float | None:
     """A standard error with numbers in place of steps."""
     found: float | None = in_own_unit(section, {"stderr": error})["stderr"]
     return found
 
 
-def _digits(section: Query) -> tuple[int, ...] | None:
+def _digits(section: QuerySection) -> tuple[int, ...] | None:
     """Digits of each column's steps behind the point; None if nothing is in steps."""
     lower = getattr(section, "lower", None)
     ends = lower if isinstance(lower, tuple) else (lower,)

@@ -13,8 +13,6 @@ from dpcore.batch.jobfile.fields import INT64_MAX, INT64_MIN
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     Array = npt.NDArray[Any]
@@ -98,9 +96,21 @@ class Steps:
         steps = (above >> np.uint64(shift)) + ((above >> np.uint64(shift - 1)) & np.uint64(1))
         return np.minimum(steps, np.uint64(self.most)).astype(np.int64)
 
+    def nearest(self, distances: Array) -> npt.NDArray[np.int64]:
+        """The steps nearest to numbers that are so far from the middle of the bounds."""
+        near = np.rint(np.clip(self.most / 2 + distances / self.unit, 0.0, float(self.most)))
+        return np.minimum(near.astype(np.int64), self.most)
+
     def place(self, step: float) -> float:
         """The number that a step stands for."""
         return float(Fraction(self.lower) + Fraction(step) * Fraction(self.unit))
+
+    def places(self, steps: npt.NDArray[np.int64]) -> list[float]:
+        """The numbers that steps stand for."""
+        if Fraction(float(self.lower)) == Fraction(self.lower):
+            found: list[float] = (float(self.lower) + steps * self.unit).tolist()  # one rounding, of the sum of two floats
+            return found
+        return [self.place(step) for step in steps.tolist()]
 
 
 def parts_of(columns: list[npt.NDArray[np.int64]]) -> list[npt.NDArray[np.int64]]:
@@ -126,22 +136,6 @@ class Moments:
     n: int
     sums: tuple[int, ...]
     product: int
-
-    @classmethod
-    def of(cls, columns: list[npt.NDArray[np.int64]]) -> Moments:
-        """The sums of one or two columns of steps."""
-        parts = [int(each.sum()) for each in parts_of(columns)]
-        return cls.of_parts([len(columns[0]), *parts])
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[int]) -> Moments:
-        """From the number of rows and the sums over rows of the parts that `parts_of` gives."""
-        n, *sums, high, low = parts
-        return cls(n, tuple(sums), (high << STEP_BITS) + low)
-
-    def __add__(self, other: Moments) -> Moments:
-        sums = tuple(one + another for one, another in zip(self.sums, other.sums, strict=True))
-        return Moments(self.n + other.n, sums, self.product + other.product)
 
     def about(self, centres: tuple[int, ...]) -> int:
         """Σ(k − c)², or Σ(k − c)(l − d): the same as if every row had been moved, because all are integers."""

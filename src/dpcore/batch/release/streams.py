@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpcore.batch.jobfile.sections import key_of
-from dpcore.batch.release.queries import MAX_QUERIES
+from dpcore.batch.release.query_sections import MAX_QUERIES
 
 if TYPE_CHECKING:
     from dpcore.batch.release.plan import ReleasePlan

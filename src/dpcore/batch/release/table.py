@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.jobfile.sections import OutputSection
 from dpcore.batch.release.cells import Binned, Declared
 from dpcore.batch.release.draws import Draw
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.output import Output
-from dpcore.batch.tables.places import output_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     import numpy.typing as npt
 
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.queries import SyntheticQuery
-    from dpcore.batch.tables.progress import Progress
-    from dpcore.batch.tables.publication import Publication
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
+
 
 BATCH_ROWS = 1 << 17
 LONG = 1 << 16
@@ -133,32 +125,6 @@ class Table:
         return pa.RecordBatch.from_arrays(arrays, schema=schema_of(self._columns))
 
 
-def open_table(publication: Publication, job: ReleaseJob, section: SyntheticQuery, columns: Sequence[TableColumn]) -> Output:
-    """Open the table of a query: a hidden sibling of its `output`, until that is committed."""
-    import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
-    place = OutputSection(path=section.output)
-    said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
-        "kind": section.kind,
-        "relation": job.privacy.relation,
-    }
-    return Output(
-        publication,
-        output_place(section.output, f"{section.name}.output"),
-        schema_of(columns, metadata.encode(said)),
-        place.resolved_format,
-        place.resolved_compression,
-        {"schema": said, "fields": {}},
-    )
-
-
-def write_rows(table: Table, output: Output, progress: Progress) -> None:
-    """Draw all rows, and write them as they come."""
-    progress.begin("drawing rows")
-    for batch in table.batches():
-        output.write(batch)
-        progress.update(output.rows, output.rows / table.rows)
-
-
 class _Lookup:
     """Cells by their weights."""
 
@@ -185,9 +151,6 @@ class _Lookup:
 def _sum(weights: Array) -> int:
     """The sum of integers that are not negative, of any size."""
     return (int((weights >> 32).sum()) << 32) + int((weights & (2**32 - 1)).sum())
-
-
-# `dpcore.distributions` loads SciPy, and so is loaded only by jobs that draw rows.
 
 
 def _uniform_integers(bound: int | Array, n: int, rng: Stream | None) -> Array:

@@ -10,18 +10,18 @@ from dpcore.batch.jobfile.times import DAY, plainly, sort_of, written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore.batch.release.queries import Query
+    from dpcore.batch.release.query_sections import QuerySection
 
 NUMBERS = ("mean", "sum")
 """Kinds whose answers are computed, and not chosen or counted."""
 
 
-def in_words(section: Query, document: dict[str, Any]) -> dict[str, Any]:
+def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
     """The document of an answer with dates and times as text.
 
     Parameters
     ----------
-    section : Query
+    section : QuerySection
         The query.
     document : dict
         Its answer; numbers of days or microseconds.

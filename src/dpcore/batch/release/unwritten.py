@@ -13,7 +13,7 @@ from dpcore._signals import Deferred
 from dpcore._validation import check_integer
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import declared_reads, planned
-from dpcore.batch.release.run import document_of, measure
+from dpcore.batch.release.run import document_of, measured
 from dpcore.batch.tables.charge import Charge
 from dpcore.batch.tables.checks import check_inputs_are_tables
 from dpcore.batch.tables.inputs import discover
@@ -112,8 +112,7 @@ def answered(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Prog
     with plan.publication as publication, _room() as folder:
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        tallies, rows = measure(plan, passes(_Folder(Path(folder) / "spill")))
-        document = document_of(plan, tallies, rows, {}, progress)
+        document = document_of(*measured(plan, passes(_Folder(Path(folder) / "spill"))), {}, progress)
         publication.publish(())
     return document
 

@@ -35,7 +35,7 @@ PAIR_BITS = 32
 """Rows of a part, and so its units and values, have numbers below 2^32."""
 
 
-class Statistic(Protocol):
+class Gathering(Protocol):
     """What is computed from the rows of a query, once all are there."""
 
     @property
@@ -51,13 +51,13 @@ class Gathered:
 
     Parameters
     ----------
-    statistic : Statistic
+    statistic : Gathering
         What is made of them.
     spill : Path
         Folder for what does not fit into memory; it is made.
     """
 
-    def __init__(self, statistic: Statistic, spill: Path) -> None:
+    def __init__(self, statistic: Gathering, spill: Path) -> None:
         self._statistic, self._spill = statistic, spill
         spill.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._parts = ByUnit(spill / "rows", statistic.schema)
@@ -223,6 +223,34 @@ class ChosenValueCounts:
             yield from kept.pairs()
 
 
+@dataclass(frozen=True, slots=True)
+class ListedValues:
+    """Pairs of a value and a group, each at least once: those that units keep."""
+
+    counted: ValueCounts | ChosenValueCounts
+
+    @property
+    def schema(self) -> pa.Schema:
+        """What it needs of each row."""
+        return self.counted.schema
+
+    def made(self, parts: ByUnit, spill: Path, threads: int) -> list[tuple[pa.Array, Array]]:  # noqa: ARG002
+        """Values and groups."""
+        if isinstance(self.counted, ChosenValueCounts):
+            return [each for each in self.counted.kept_values(parts, spill) if len(each[0])]
+        return [_different(piece) for part in range(PARTS) for piece in parts.pieces(part)]
+
+
+def _different(rows: pa.RecordBatch) -> tuple[pa.Array, Array]:
+    """The different pairs among rows of values and groups."""
+    values, groups = Numbering(), rows.column(1).to_numpy().astype(np.int64)
+    most = int(groups.max(initial=0)) + 1
+    pairs = np.unique(values.of(rows.column(0)) * most + groups)
+    if values.names is None:
+        raise AssertionError("a piece has rows")
+    return values.names.take(pa.array(pairs // most)), pairs % most
+
+
 class _Pairs:
     """The different pairs of a group and a value of each unit, with the word of the first row of each."""
 
@@ -331,8 +359,8 @@ class BoundedSums:
         """Unit, steps and group."""
         return pa.schema([pa.field("unit", self.unit), pa.field("steps", pa.int64()), GROUP])
 
-    def made(self, parts: ByUnit, spill: Path, threads: int) -> list[int]:  # noqa: ARG002
-        """The sums, in steps."""
+    def made(self, parts: ByUnit, spill: Path, threads: int) -> Array:  # noqa: ARG002
+        """The sums, in steps: integers of Python."""
         high, low = np.zeros(self.groups, np.int64), np.zeros(self.groups, np.int64)
 
         for groups, above, below in chain.from_iterable(_each_part(threads, lambda part: self._of_part(parts, part))):
@@ -342,7 +370,8 @@ class BoundedSums:
             groups, above, below = _added(piece.column(1).to_numpy(), piece.column(2).to_numpy())
             high[groups] += above
             low[groups] += below
-        return [(above << LIMB_BITS) + below for above, below in zip(high.tolist(), low.tolist(), strict=True)]
+        totals: Array = (high.astype(object) << LIMB_BITS) + low
+        return totals
 
     def _of_part(self, parts: ByUnit, part: int) -> list[tuple[Array, Array, Array]]:
         """Groups, and both words of the sum of each, of the pieces of a part."""

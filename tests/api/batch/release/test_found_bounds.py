@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from dpcore.batch.release.run import run
 from support.jobs import FORMATS, write_table
 from support.laws import ERROR_RATE
 from support.releases import Counter
+from support.totals import total_of
 
 ROWS = 4000
 FOUND = {
@@ -169,10 +171,11 @@ def test_intervals_cover_the_numbers_between_the_released_bounds(place, name, pr
     place.write_release({name: FOUND[name] | {"confidence": 0.9, "bounds_epsilon": 0.5}}, privacy=privacy)
     (answer,) = make_release_plan(load_release_job(place.job)).answers
     x = np.array([0.0 if value is None else value for value in table()["x"].to_pylist()])
-    tally = answer.tally(ROWS, [x])
+    bins = total_of(answer.measure_of_bins, [x])
     hits = 0
     for _ in range(draws):
-        released = answer.release(tally, None)
+        known = replace(answer, found=answer.ends(bins, None))
+        released = known.release(total_of(known.measure, [x]), None)
         y = np.clip(x, released["lower"], released["upper"])
         exact = {"total": y.sum(), "average": y.mean(), "variance": y.var(ddof=1)}[name]
         low, high = released["interval"]

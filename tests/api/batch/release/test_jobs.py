@@ -12,8 +12,8 @@ import pytest
 
 from dpcore.accounting import Ledger, rho_pure
 from dpcore.batch.release.job import load_release_job
+from dpcore.batch.release.kinds import QUERY_SECTIONS
 from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.queries import QUERY_SECTIONS
 from dpcore.batch.release.query_fields import even_edges
 from support.jobs import edit, refused, write_table
 from support.releases import QUERIES, Counter, clinic

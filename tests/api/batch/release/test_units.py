@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.batch.release.calibration import contribution
 from dpcore.batch.release.job import load_release_job, parse_release_job
 from dpcore.batch.release.local_passes import LocalPasses
 from dpcore.batch.release.plan import make_release_plan
 from dpcore.batch.release.run import measure
-from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution, contribution
+from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution
 from dpcore.batch.tables.units import choose_rows
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value

@@ -25,7 +25,7 @@ QUERIES = [
     {"name": "states", "kind": "histogram", "column": "state", "categories": [f"state {i}" for i in range(5)], "missing": "state 0"},
     {"name": "cost", "kind": "mean", "column": "cost", "lower": 0, "upper": 62.5, "missing": 0},
 ]
-running = importlib.import_module("dpcore.batch.release.tallying")
+running = importlib.import_module("dpcore.batch.release.totals")
 TABLE = people(ROWS)
 
 
@@ -80,8 +80,8 @@ def test_a_privatised_table_in_pieces_is_that_of_one_file(tmp_path, monkeypatch,
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answers_of_a_table_in_pieces_are_those_of_one_file(tmp_path, monkeypatch, kind):
     merged = []
-    add = running.Tallies.add
-    monkeypatch.setattr(running.Tallies, "add", lambda self, part: merged.append(part.rows) or add(self, part))
+    add = running.Totals.add
+    monkeypatch.setattr(running.Totals, "add", lambda self, part: merged.append(part.rows) or add(self, part))
     answers = []
     for source in (write_table(TABLE, tmp_path / "one.parquet"), in_pieces(tmp_path, kind)):
         queries = [query | {"epsilon": 1.0} for query in QUERIES]

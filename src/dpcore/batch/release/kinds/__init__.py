@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Union
+
+from pydantic import Field
 
 from dpcore.batch.release.kinds.count import Count
 from dpcore.batch.release.kinds.count_distinct import CountDistinct
+from dpcore.batch.release.kinds.covariance import Covariance
 from dpcore.batch.release.kinds.groups import Groups
 from dpcore.batch.release.kinds.histogram import Histogram
 from dpcore.batch.release.kinds.mean import Mean
-from dpcore.batch.release.kinds.moments import Covariance, Deviation, Spread
+from dpcore.batch.release.kinds.moments import Deviation, Spread
 from dpcore.batch.release.kinds.quantile import Quantile
 from dpcore.batch.release.kinds.sum import Sum
 from dpcore.batch.release.kinds.synthetic import Synthetic
 from dpcore.batch.release.kinds.top import Top
+from dpcore.batch.release.query_sections import QuerySection
 
 if TYPE_CHECKING:
+    from dpcore.batch.jobfile.fields import Section
     from dpcore.batch.release.kinds.base import Kind
-    from dpcore.batch.release.queries import Query
 
 KINDS: dict[str, Kind] = {
     name: kind
@@ -38,8 +42,18 @@ KINDS: dict[str, Kind] = {
     for name in kind.names
 }
 """Each kind by the words that job files have for it."""
+QUERY_SECTIONS: dict[str, type[QuerySection]] = {
+    name: keys for kind in KINDS.values() for name, keys in zip(kind.names, kind.fields, strict=True)
+}
+"""The keys of a `[[query]]`, by its kind."""
+PARTS: dict[str, type[Section]] = {key: part for kind in KINDS.values() for key, part in kind.parts}
+"""Those of the tables inside of a query."""
+if TYPE_CHECKING:
+    JobQuery = QuerySection
+else:
+    JobQuery = Annotated[Union[tuple(dict.fromkeys(QUERY_SECTIONS.values()))], Field(discriminator="kind")]  # noqa: UP007
 
 
-def kind_of(query: Query) -> Kind:
+def kind_of(query: QuerySection) -> Kind:
     """The kind of a query."""
     return KINDS[query.kind]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from dpcore.batch.release.answer_lines import numbers_of
-from dpcore.batch.release.found_bounds import BoundedNumber
-from dpcore.batch.release.group_bounds import BoundedEach, BoundedTallies
-from dpcore.batch.release.groups import GroupedAnswer
+from dpcore.batch.release.log_bins import EDGES
+from dpcore.batch.release.private_bounds import PrivateBounds
 from dpcore.batch.release.private_grouping import PrivateGrouping
 from dpcore.batch.release.query_fields import check_cells_of_groups
 from dpcore.batch.release.query_sections import skips
@@ -19,12 +19,12 @@ from dpcore.errors import ParameterError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dpcore.batch.jobfile.fields import Section
     from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.group_tallies import GroupTallies
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.octaves import Octaves
+    from dpcore.batch.release.query_sections import QuerySection
     from dpcore.batch.release.reads import Read
+    from dpcore.batch.release.release_privacy import ReleasePrivacy
     from dpcore.batch.release.sensitivity import Contribution
     from dpcore.privacy import Relation
 
@@ -39,8 +39,8 @@ class Asked:
 
     Attributes
     ----------
-    job : ReleaseJob
-        The job.
+    privacy : ReleasePrivacy
+        What the job protects.
     read : Read
         How the query reads its columns, and the groups.
     bound : Contribution
@@ -49,7 +49,7 @@ class Asked:
         Which columns hold integers.
     """
 
-    job: ReleaseJob
+    privacy: ReleasePrivacy
     read: Read
     bound: Contribution
     integers: Mapping[str, bool]
@@ -57,7 +57,7 @@ class Asked:
     @property
     def relation(self) -> Relation:
         """Which tables are neighbours."""
-        return self.job.privacy.relation
+        return self.privacy.relation
 
     @property
     def groups(self) -> int:
@@ -74,7 +74,11 @@ class Kind(ABC):
     """A kind of query, or several that are answered alike; two of one class are equal."""
 
     names: ClassVar[tuple[str, ...]]
-    """The words of job files."""
+    """The words that job files have for it."""
+    fields: ClassVar[tuple[type[QuerySection], ...]]
+    """The keys of a query, for each of its names."""
+    parts: ClassVar[tuple[tuple[str, type[Section]], ...]] = ()
+    """The keys of tables inside of a query."""
     column_key: ClassVar[str] = "column"
     """Where a job says what it is about."""
     form: ClassVar[str] = "number"
@@ -140,54 +144,51 @@ class Kind(ABC):
 
 
 class StatisticKind(Kind):
-    """A kind whose statistic is that of the whole table, or of each group."""
+    """A kind whose statistic is that of the whole table, or of each group; its bounds may be found privately."""
 
     cells_are: ClassVar[str | None] = None
     """What a job calls the cells of one answer, if it has several."""
+    numbers_of_answer: ClassVar[tuple[str, ...]] = ("value", "stderr", "interval")
+    """What an answer consists of, which is unknown where no bounds are found."""
 
     def answer(self, query: Any, asked: Asked) -> Answer:
         """The answer, to each group if there are any."""
-        each = self.each(query, asked.read.cells, asked.bound, asked.relation, asked.groups)
+        columns, bound, relation, groups = asked.read.cells, asked.bound, asked.relation, asked.groups
+        found = getattr(query, "bounds", None) is not None
+        make = functools.partial(PrivateBounds.made, self) if found else self.each
+        answer = make(query, columns, bound, relation, groups)
         if asked.read.groups is None:
-            return each
-        if self.cells_are is not None:
-            as_parameter(check_cells_of_groups, self.cells_are, each.fewest_cells, asked.known_groups)
-        return GroupedAnswer(each, asked.read.groups, self.tallies(each))
+            return answer
+        self.check_groups(query, answer, asked.known_groups)
+        return replace(answer, grouping=asked.read.groups)
 
     @abstractmethod
     def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
         """The answer to the whole table, or to one of so many groups, calibrated for all of them together."""
 
-    @abstractmethod
-    def tallies(self, each: Any) -> GroupTallies[Any]:
-        """The statistics that it needs of each group."""
+    def check_groups(self, query: Any, answer: Answer, groups: int) -> None:  # noqa: ARG002
+        """Raise `ParameterError` if the answers to so many groups have too many cells."""
+        if self.cells_are is not None:
+            as_parameter(check_cells_of_groups, self.cells_are, answer.fewest_cells, groups)
+
+    def numbers(self, query: Any, columns: Columns) -> Columns:  # noqa: ARG002
+        """How the numbers are read among which bounds are found."""
+        return columns
+
+    def between(self, query: Any, columns: Columns, low: int, high: int, groups: int) -> tuple[Any, Columns]:  # noqa: ARG002
+        """The query between two ends of bins, for so many groups at most, and how it reads its columns."""
+        bounds = EDGES[low], EDGES[high]
+        (name, cells), *others = columns
+        numbers: Any = cells
+        return query.model_copy(update={"lower": bounds[0], "upper": bounds[1]}), ((name, replace(numbers, bounds=bounds)), *others)
 
 
 class NumberKind(StatisticKind):
-    """A kind whose statistic is one of clamped numbers; their bounds may be found privately."""
-
-    has_squares: ClassVar[bool] = False
-    """Whether the statistic has products of two numbers."""
+    """A kind whose statistic is one of clamped numbers."""
 
     def answer(self, query: Any, asked: Asked) -> Answer:
         """The answer; where rows without a number are skipped, how many there are is private."""
-        if skips(query):
-            asked = replace(asked, bound=asked.bound.of_some_rows())
-        if getattr(query, "bounds", None) is None:
-            return super().answer(query, asked)
-        if asked.read.groups is None:
-            return BoundedNumber.made(self, query, asked.read.cells, asked.bound, asked.relation)
-        each = BoundedEach.made(self, query, asked.read.cells, asked.bound, asked.relation, asked.groups)
-        return GroupedAnswer(each, asked.read.groups, BoundedTallies(each))
-
-    def in_bins(self, each: Any, low: int, high: int) -> Answer:  # noqa: ARG002
-        """The answer between two ends of bins, for what `of_bins` finds."""
-        found: Answer = each
-        return found
-
-    def of_bins(self, each: Any, tally: Octaves, low: int, high: int) -> Any:  # noqa: ARG002
-        """The exact statistic of an answer between two ends of bins."""
-        return tally.total(low, high)
+        return super().answer(query, replace(asked, bound=asked.bound.of_some_rows()) if skips(query) else asked)
 
 
 def as_parameter(check: Any, *values: Any, **options: Any) -> None:

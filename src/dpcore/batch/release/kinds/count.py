@@ -3,45 +3,87 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from pydantic import model_validator
 
 from dpcore import _backend
+from dpcore.batch.jobfile.fields import Name
 from dpcore.batch.jobfile.times import Timed
-from dpcore.batch.release.answers import Answer, OneDraw, around, given, half_width_of, integer_noise, interval_around, standard_deviation
+from dpcore.batch.release.answers import Answer, OneDraw, given
 from dpcore.batch.release.cells import Declared, Held, Within
 from dpcore.batch.release.kinds.base import StatisticKind
-from dpcore.batch.release.query_fields import SKIP
+from dpcore.batch.release.noise import around, integer_noise
+from dpcore.batch.release.query_fields import SKIP, Bound, Listed, check_one_sort
+from dpcore.batch.release.query_sections import GroupedQuery
 from dpcore.batch.release.reads import listed
+from dpcore.batch.release.statistics import Statistic
 from dpcore.batch.release.words import declared_parts, sentence_of
 from dpcore.batch.tables.categories import declared_by
 from dpcore.pages.numbers import plain_name, plain_range
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import numpy.typing as npt
 
     from dpcore.batch.release.answers import IntegerNoise
+    from dpcore.batch.release.cells import Cells
+    from dpcore.batch.release.kinds.base import Columns, Entry
+    from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.batch.release.statistics import ReadRows
+    from dpcore.privacy import Relation
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
     Counts = npt.NDArray[np.int64]
-    Codes = npt.NDArray[np.int32]
-    from dpcore.batch.release.cells import Cells
-    from dpcore.batch.release.group_tallies import GroupTallies
-    from dpcore.batch.release.kinds.base import Columns, Entry
-    from dpcore.batch.release.queries import CountQuery
-    from dpcore.batch.release.sensitivity import Contribution
-    from dpcore.privacy import Relation
 
 
 FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
+"""The note on an answer without noise."""
+
+
+class CountQuery(GroupedQuery):
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
+
+    kind: Literal["count"]
+    column: Name | None = None
+    categories: Listed | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
+    missing: Literal["skip"] | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether only some rows are counted."""
+        return self.column is not None
+
+    @property
+    def may_be_free(self) -> bool:
+        """Whether it counts all rows, whose number is public in some jobs."""
+        return not self.is_conditional and self.grouping is None and self.where is None
+
+    @model_validator(mode="after")
+    def _condition_is_whole(self) -> Self:
+        if not self.is_conditional and not (self.categories is None and self.lower is None and self.upper is None):
+            raise ValueError("column is required with categories, lower or upper; without any of them all rows are counted")
+        bounds = self.lower is not None or self.upper is not None
+        if self.missing is not None and (not self.is_conditional or self.categories is not None or bounds):
+            raise ValueError('missing = "skip" counts the rows whose column has a value: it needs column, without categories and bounds')
+        if self.is_conditional and self.missing is None and (self.categories is not None) == bounds:
+            found = "both were given" if bounds else "neither was given"
+            raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
+        check_one_sort(lower=self.lower, upper=self.upper)
+        if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
+            raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
+        return self
 
 
 class Count(StatisticKind):
     """Rows, with discrete noise; all of them without noise where their number is public."""
 
-    names = ("count",)
+    names, fields = ("count",), (CountQuery,)
     counts_rows = True
     may_be_free = True
 
@@ -63,10 +105,6 @@ class Count(StatisticKind):
         if cells is None and bound.n_is_public and not groups:
             return PublicCountAnswer(query)
         return CountAnswer.made(query, cells, bound, relation, groups)
-
-    def tallies(self, each: CountAnswer) -> GroupTallies[Any]:
-        """Rows of each group."""
-        return CountTallies(each)
 
     def question(self, query: Entry) -> str:
         """How many rows there are, or have something."""
@@ -104,17 +142,14 @@ class CountAnswer(OneDraw):
         """The condition."""
         return given(self.section, "categories", "lower", "upper", "missing")
 
-    def tally(self, rows: int, read: list[Array]) -> int:
-        """Count the rows that match."""
-        if not read:
-            return rows
-        return int(np.count_nonzero(read[0] < self.cells.size if isinstance(self.cells, Declared) else read[0]))
+    @property
+    def statistic(self) -> Statistic:
+        """Rows that match."""
+        return CountOf(self.groups, self.cells)
 
-    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:
-        """The noisy number."""
-        value = int(self.mechanism.release(tally, rng=rng, threads=1))
-        width = half_width_of(self.mechanism, 1 - self.section.confidence)
-        return {"value": value, "stderr": standard_deviation(self.mechanism), "interval": interval_around(value, width)}
+    def of_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
+        """The noisy numbers."""
+        return around(self.mechanism.release(total[:-1], rng=rng, threads=1), self.mechanism, self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,13 +168,15 @@ class PublicCountAnswer(Answer):
         """0: nothing is spent."""
         return 0.0
 
-    def tally(self, rows: int, read: list[Array]) -> int:  # noqa: ARG002
+    @property
+    def statistic(self) -> Statistic:
         """All rows."""
-        return rows
+        return CountOf(1)
 
-    def release(self, tally: int, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
+    def release(self, total: Counts, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
         """The number itself."""
-        return {"value": tally, "stderr": 0.0, "interval": [tally, tally], "note": FREE}
+        value = int(total[0])
+        return {"value": value, "stderr": 0.0, "interval": [value, value], "note": FREE}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """0: there is no noise."""
@@ -147,26 +184,29 @@ class PublicCountAnswer(Answer):
 
 
 @dataclass(frozen=True, slots=True)
-class CountTallies:
+class CountOf(Statistic):
     """Rows of each group, all or some."""
 
-    answer: CountAnswer
+    groups: int
+    cells: Within | Declared | Held | None = None
 
-    def nothing(self, groups: int) -> Counts:
+    def zero(self, spill: Path) -> Counts:  # noqa: ARG002
         """No rows."""
-        return np.zeros(groups + 1, np.int64)
+        return np.zeros(self.groups + 1, np.int64)
 
-    def add(self, tally: Counts, codes: Codes, read: list[Array]) -> None:
+    def add(self, total: Counts, selected: ReadRows) -> None:
         """Count rows."""
-        if read:
-            cells = self.answer.cells
-            codes = codes[read[0] < cells.size if isinstance(cells, Declared) else read[0]]
-        _backend.add_code_counts(tally, codes)
+        match = self._match(selected.columns)
+        if selected.codes is None:
+            total[0] += selected.n if match is None else np.count_nonzero(match)
+        else:
+            _backend.add_code_counts(total, selected.codes if match is None else selected.codes[match])
 
-    def release(self, tally: Counts, rng: Stream | None) -> dict[str, Any]:
-        """The noisy numbers."""
-        answer = self.answer
-        return around(answer.mechanism.release(tally[:-1], rng=rng, threads=1), answer.mechanism, answer.section.confidence)
+    def _match(self, columns: list[Array]) -> Array | None:
+        """Which rows count; None if all do."""
+        if not columns:
+            return None
+        return columns[0] < self.cells.size if isinstance(self.cells, Declared) else columns[0]
 
 
 def _end(bound: float | None) -> float:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+from pydantic import model_validator
+
+from dpcore.batch.release.group_fields import PRIVATE, GroupBy
 from dpcore.batch.release.kinds.base import Kind
 from dpcore.batch.release.private_groups import KeysAnswer
+from dpcore.batch.release.query_fields import DeltaShare
+from dpcore.batch.release.query_sections import QuerySection
 from dpcore.batch.release.words import as_list, key_names
 from dpcore.pages.numbers import plain_number
 
@@ -13,14 +18,46 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpcore.batch.release.answers import Answer
+    from dpcore.batch.release.group_fields import GroupsDeclared
     from dpcore.batch.release.kinds.base import Asked, Columns, Entry, Line
-    from dpcore.batch.release.queries import GroupsQuery
+
+
+class GroupsQuery(QuerySection):
+    """`kind = "groups"`: the keys of groups that only the data know, for the queries whose groups are "private"."""
+
+    kind: Literal["groups"]
+    group_by: GroupBy
+    delta: DeltaShare = 0.0
+
+    @model_validator(mode="after")
+    def _delta_is_given(self) -> Self:
+        if not self.delta:
+            raise ValueError(
+                'delta is required with kind = "groups", and must be in (0, 1), such as 1e-8: without it no key may be named that the job '
+                "does not list"
+            )
+        return self
+
+    @property
+    def column(self) -> None:
+        """It reads the columns of the groups alone."""
+        return
+
+    @property
+    def grouping(self) -> tuple[tuple[str, ...], GroupsDeclared]:
+        """Its columns."""
+        return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), PRIVATE
+
+    @property
+    def selects_groups(self) -> bool:
+        """It does."""
+        return True
 
 
 class Groups(Kind):
     """Keys, by how many units have each."""
 
-    names = ("groups",)
+    names, fields = ("groups",), (GroupsQuery,)
     form = "keys"
     has_labels = True
     names_groups = True

@@ -2,29 +2,48 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore.batch.jobfile.fields import Name
 from dpcore.batch.release.answer_lines import numbers_of
-from dpcore.batch.release.answers import Answer, HistogramAnswer
-from dpcore.batch.release.group_tallies import PairTallies
+from dpcore.batch.release.answers import OneColumn, OneDraw, cells_in, given
+from dpcore.batch.release.cells import Binned, Declared
 from dpcore.batch.release.kinds.base import StatisticKind
+from dpcore.batch.release.noise import around, integer_noise
+from dpcore.batch.release.query_sections import CellsSection, GroupedQuery
 from dpcore.batch.release.reads import celled, check_stand_ins
+from dpcore.batch.release.statistics import CellsOf
 from dpcore.batch.release.words import cell_names, of_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcore.batch.release.group_tallies import GroupTallies
+    import numpy.typing as npt
+
+    from dpcore.batch.release.answers import Answer
     from dpcore.batch.release.kinds.base import Columns, Entry, Line
-    from dpcore.batch.release.queries import HistogramQuery
     from dpcore.batch.release.sensitivity import Contribution
+    from dpcore.batch.release.statistics import Statistic
+    from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace
     from dpcore.privacy import Relation
+    from dpcore.rng import Stream
+
+    IntegerNoise = DiscreteLaplace | DiscreteGaussian
+    Array = npt.NDArray[Any]
+
+
+class HistogramQuery(CellsSection, GroupedQuery):
+    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+
+    kind: Literal["histogram"]
+    column: Name
 
 
 class Histogram(StatisticKind):
     """Rows in each cell, with discrete noise for all of them together."""
 
-    names = ("histogram",)
+    names, fields = ("histogram",), (HistogramQuery,)
     cells_are = "categories or bins"
     form, form_of_groups = "cells", "lines"
     measured = "unit_of_bins"
@@ -40,10 +59,6 @@ class Histogram(StatisticKind):
         cells: Any = columns[0][1]
         check_stand_ins(query, cells, skips=True)
         return HistogramAnswer.made(query, cells, bound, relation)
-
-    def tallies(self, each: HistogramAnswer) -> GroupTallies[Any]:
-        """Rows of each pair of a group and a cell."""
-        return PairTallies(each)
 
     def question(self, query: Entry) -> str:
         """How many rows each cell has."""
@@ -63,3 +78,37 @@ class Histogram(StatisticKind):
     def lines(self, query: Entry) -> Iterator[Line]:
         """A line for each cell."""
         yield from numbers_of(cell_names(query), query["value"], query["stderr"], query["interval"], query)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramAnswer(OneColumn, OneDraw):
+    """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
+
+    section: HistogramQuery
+    cells: Binned | Declared
+    mechanism: IntegerNoise
+
+    @property
+    def fewest_cells(self) -> int:
+        """All of them."""
+        return self.cells.size
+
+    @classmethod
+    def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
+        """Calibrate it."""
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
+
+    def declared(self) -> dict[str, Any]:
+        """The cells, and the values that replace others."""
+        if isinstance(self.cells, Binned):
+            return {"edges": list(self.cells.edges), **given(self.section, "missing")}
+        return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
+
+    @property
+    def statistic(self) -> Statistic:
+        """Rows in each cell."""
+        return CellsOf(self.groups, self.cells.size)
+
+    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+        """The noisy numbers; intervals are pointwise."""
+        return around(self.mechanism.release(cells_in(total), rng=rng, threads=1), self.mechanism, self.section.confidence)
