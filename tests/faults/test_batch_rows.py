@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import load_job, make_plan, privatize
-from dpcore.batch.privatize import run as engine
 from dpcore.errors import DataError
+from dpcore.jobs import privatize as engine
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 from support.refusals import refused_row
 

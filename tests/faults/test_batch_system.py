@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore import _files as atomic
-from dpcore.batch.tables import metadata
+from dpcore.tables.output import metadata
 from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
@@ -238,7 +238,7 @@ def test_kill_nine_at_random_moments(place, target, times):
 
 SLOW = """
 import sys, time
-from dpcore.batch.tables.output import Output
+from dpcore.tables.output.output import Output
 write = Output.write
 def write_slowly(self, batch):
     write(self, batch)

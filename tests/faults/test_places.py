@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.batch.tables.places import check_distinct
 from dpcore.errors import JobError
+from dpcore.tables.places import check_distinct
 from support.jobs import COLUMNS, people, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, devices and named pipes of POSIX are the subject")
@@ -279,7 +279,7 @@ def test_of_two_jobs_with_one_output_one_wins(place, ledger):
 
 
 def test_a_name_that_another_job_holds(place, ledger, monkeypatch):
-    from dpcore.batch.privatize import run as engine
+    from dpcore.jobs import privatize as engine
 
     place.write_job(COLUMNS, key=None, ledger=ledger.path)
     stream, seen = engine._stream, []
@@ -301,7 +301,7 @@ def test_a_name_that_another_job_holds(place, ledger, monkeypatch):
 @pytest.mark.parametrize("target", ["parquet", "csv"])
 def test_an_output_that_appears_while_the_job_runs(place, monkeypatch, target):
     """It is not ours to replace; nothing of it is lost."""
-    from dpcore.batch.privatize import run as engine
+    from dpcore.jobs import privatize as engine
 
     place.target = place.folder / "out" / f"private.{target}"
     place.write_job()
@@ -320,7 +320,7 @@ def test_an_output_that_appears_while_the_job_runs(place, monkeypatch, target):
 
 def test_an_output_that_appears_costs_nothing_that_is_not_kept(place, ledger, monkeypatch):
     """With a ledger the finished output waits beside the name, and is published as soon as that is free."""
-    from dpcore.batch.privatize import run as engine
+    from dpcore.jobs import privatize as engine
 
     place.write_job(COLUMNS, key=None, ledger=ledger.path)
     stream = engine._stream

@@ -15,8 +15,8 @@ from dpcore import _sealed_files, cli
 from dpcore._sealed_files import move_into_place
 from dpcore._signals import Deferred
 from dpcore.accounting import Ledger
-from dpcore.batch.tables import publication
-from dpcore.batch.tables.publication import Publication
+from dpcore.tables.output import publication
+from dpcore.tables.output.publication import Publication
 from support.jobs import COLUMNS, people, start, write_table
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and descriptors of POSIX are the subject")
@@ -91,7 +91,7 @@ def test_other_categories_in_a_file_are_another_run(place, ledger):
 
 
 def test_a_charge_comes_before_the_first_row(place, ledger, monkeypatch):
-    from dpcore.batch.privatize import run as engine
+    from dpcore.jobs import privatize as engine
 
     def failing(*_args, **_kwargs):
         assert states(ledger) == [(1.0, "reserved", None)]
@@ -136,7 +136,7 @@ def published(done, target, *words):
 
 
 def test_a_report_that_fails(place, ledger, monkeypatch):
-    from dpcore.batch.privatize import page as report
+    from dpcore.jobs import privatize_page as report
 
     def failing(*_args):
         raise OSError(28, os.strerror(28), "page.html")
@@ -200,7 +200,7 @@ def test_a_ledger_that_cannot_be_told(place, ledger, monkeypatch):
 
     place.write_job(DECLARED, key=None, ledger=ledger.path)
     with monkeypatch.context() as patch:
-        patch.setattr("dpcore.batch.tables.charge.Charge.published", failing)
+        patch.setattr("dpcore.tables.output.charge.Charge.published", failing)
         published(place.privatize(), place.target, "stayed locked")
     assert states(ledger) == [(1.0, "sealed", None)]
     done = place.privatize()
@@ -244,7 +244,7 @@ def test_a_burst_of_signals_inside_the_commit(place, ledger, monkeypatch, number
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_burst_of_signals_before_the_commit(place, ledger, monkeypatch, number):
-    from dpcore.batch.privatize import run as engine
+    from dpcore.jobs import privatize as engine
 
     def burst(*_args, **_kwargs):
         try:
@@ -281,7 +281,7 @@ main()
 
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.batch.tables.output"])
+@pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.tables.output.output"])
 def test_a_burst_of_signals_while_modules_are_loaded(place, number, module):
     """A module loaded by halves ended in lines of a traceback and exit code 1, or in an abort."""
     place.write_job()

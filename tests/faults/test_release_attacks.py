@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
-from dpcore.batch.tables import derivation
-from dpcore.batch.tables.derivation import Deriving
+from dpcore.query.encoders import Reals
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
+from dpcore.tables.sql import derivation
+from dpcore.tables.sql.derivation import Deriving
 from support.jobs import toml, write_table
 from support.releases import Counter
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.batch.tables import parquet_input
+from dpcore.tables.formats import parquet as parquet_input
 from support.jobs import FORMATS, write_table
 from support.refusals import refused_row
 from support.releases import Counter

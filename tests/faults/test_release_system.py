@@ -19,12 +19,12 @@ import pytest
 
 from dpcore import _files as atomic
 from dpcore.accounting import Ledger, rho_pure, zcdp_rho
-from dpcore.batch.tables import publication
 from dpcore.privacy import Privacy
+from dpcore.tables.output import publication
 from support.jobs import damage, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
-release = importlib.import_module("dpcore.batch.release.run")
+release = importlib.import_module("dpcore.query.run")
 """The module: the package has its function under the name."""
 
 posix = pytest.mark.skipif(os.name != "posix", reason="signals and file locks of POSIX are the subject")
@@ -257,7 +257,7 @@ def test_a_ledger_of_rho_takes_what_each_mechanism_costs(place):
 PAUSED = """
 import sys, time
 import importlib
-release = importlib.import_module("dpcore.batch.release.run")
+release = importlib.import_module("dpcore.query.run")
 document = release.document_of
 def paused(*args):
     made = document(*args)
@@ -368,7 +368,7 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
     texts = {"grows": row * 103, "shrinks": row * 90, "other": "2,1.5\n" * 100, "replaced": "2,1.5\n" * 100}
     place.source.write_text("person,n\n" + row * 100)
     place.write_release({"x": {"kind": "sum", "column": "n", "lower": 0, "upper": 2}}, privacy={"unit": "person", "max_rows_per_unit": 2})
-    passes = importlib.import_module("dpcore.batch.release.local_passes")
+    passes = importlib.import_module("dpcore.query.local_backend")
     choose_rows = passes.choose_rows
 
     def choose_and_change(*arguments, **options):

@@ -14,7 +14,7 @@ import pytest
 
 from dpcore._sealed_files import move_into_place
 from dpcore.accounting import Ledger
-from dpcore.batch.tables import publication
+from dpcore.tables.output import publication
 from support.jobs import FORMATS, peak_memory, start, write_table
 from support.releases import Counter, clinic
 
@@ -97,7 +97,7 @@ def test_folders_above_the_table_are_made(place):
 LIMITED = """
 import resource, sys
 import importlib
-release = importlib.import_module("dpcore.batch.release.run")
+release = importlib.import_module("dpcore.query.run")
 def limited(*args):
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16,) * 2)
     return write_rows(*args)
@@ -161,7 +161,7 @@ def test_tables_that_a_ledger_knows_are_finished_by_the_next_command(place, ledg
 
 PAUSED = """
 import sys, time
-from dpcore.batch.release.table import Table
+from dpcore.query.made_rows import Table
 batches = Table.batches
 def paused(self):
     parts = batches(self, 1000)

@@ -16,8 +16,8 @@ import pytest
 pytest.importorskip("click")
 pytest.importorskip("duckdb")
 
-from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
-from dpcore.batch.release.kinds import QUERY_SECTIONS
+from dpcore.query.kinds import QUERY_SECTIONS
+from dpcore.tables.randomise_fields import COLUMN_SECTIONS
 from support import corpus, every_query
 
 FROZEN: dict[str, dict[str, str]] = json.loads((Path(__file__).parent / "documents.json").read_text(encoding="utf-8"))

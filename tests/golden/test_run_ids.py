@@ -17,17 +17,17 @@ pytest.importorskip("pydantic")
 
 from pydantic import BaseModel, create_model
 
-from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
-from dpcore.batch.jobfile.parsing import sections_of
-from dpcore.batch.jobfile.settings import Settings
-from dpcore.batch.privatize.job import Job, load_job
-from dpcore.batch.release.group_fields import Combinations, GroupColumn
-from dpcore.batch.release.job import ReleaseJob, load_release_job
-from dpcore.batch.release.kinds import QUERY_SECTIONS
-from dpcore.batch.release.kinds.synthetic import SyntheticColumn
-from dpcore.batch.release.labels import ColumnLabel
-from dpcore.batch.tables import run_ids as ids
-from dpcore.batch.tables.run_ids import run_ids
+from dpcore.jobfile.parsing import sections_of
+from dpcore.jobfile.settings import Settings
+from dpcore.jobs.privatize_job import Job, load_job
+from dpcore.query.group_fields import Combinations, GroupColumn
+from dpcore.query.kinds import QUERY_SECTIONS
+from dpcore.query.kinds.synthetic import SyntheticColumn
+from dpcore.query.request import ReleaseJob, load_release_job
+from dpcore.query.units_of_answers import ColumnLabel
+from dpcore.tables import run_ids as ids
+from dpcore.tables.randomise_fields import COLUMN_SECTIONS
+from dpcore.tables.run_ids import run_ids
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="an id holds absolute paths, and these are of POSIX")
 

@@ -128,8 +128,8 @@ def test_records_of_several_words_are_apart() -> None:
 def test_nonces_of_a_job_are_apart() -> None:
     """Draw i of query q has the nonce q + DRAWS·i; rows and groups have the last two. For a million draws a query."""
     pytest.importorskip("pyarrow")
-    from dpcore.batch.release.streams import DRAWS
-    from dpcore.batch.tables.row_words import GROUP_NONCE, ROW_NONCE
+    from dpcore.query.plan import DRAWS
+    from dpcore.tables.units.row_random_bits import GROUP_NONCE, ROW_NONCE
 
     q, p, i, j = z3.Ints("q p i j")
     limits = [q >= 0, q < DRAWS, p >= 0, p < DRAWS, i >= 0, i < 10**6, j >= 0, j < 10**6]

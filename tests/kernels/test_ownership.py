@@ -384,9 +384,9 @@ def test_columns_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], ke
 def test_cells_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], keystream: Keystream) -> None:
     """Columns side by side, their rows in three pieces: a flip moves one cell, or the two of a pair in one column."""
     pa = pytest.importorskip("pyarrow")
-    from dpcore.batch.privatize.job import load_job
-    from dpcore.batch.privatize.plan import make_plan
-    from dpcore.batch.privatize.run import privatize_rows
+    from dpcore.jobs.privatize import privatize_rows
+    from dpcore.jobs.privatize_job import load_job
+    from dpcore.jobs.privatize_plan import make_plan
     from support.jobs import Workplace, write_table
 
     bounds: dict[str, Any] = {"lower": 0, "upper": 1, "missing": 0}

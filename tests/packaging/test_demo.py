@@ -18,7 +18,7 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from dpcore.batch import load_release_job, make_release_plan, release
-from dpcore.batch.release.kinds import QUERY_SECTIONS
+from dpcore.query.kinds import QUERY_SECTIONS
 
 pytestmark = pytest.mark.source_tree
 

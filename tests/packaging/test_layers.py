@@ -16,7 +16,7 @@ SOURCES = ROOT / "src"
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 LAYERS = {contract["id"]: contract for contract in CONTRACTS if contract["type"] == "layers"}
-USES_KEYED_STREAMS = {"batch", "frames", "interop", "pytest_plugin", "reproduce", "spark"}
+USES_KEYED_STREAMS = {"frames", "interop", "pytest_plugin", "reproduce", "spark", "tables"}
 """Studies, jobs with a test key, and what serves tests."""
 
 
@@ -53,7 +53,7 @@ def test_every_module_has_its_layer(name):
 
 def test_every_file_lies_below_a_layer():
     """The package as a whole, and the rooms whose insides are ordered; their lists are checked above."""
-    assert {"layers", "batch", "minimax", "accounting", "ledger"} <= LAYERS.keys()
+    assert {"layers", "query", "jobs", "jobfile", "minimax", "accounting", "ledger"} <= LAYERS.keys()
     known = {name.strip("()") for name in listed_in(LAYERS["layers"])} | set(LAYERS["layers"]["exhaustive_ignores"])
     files = [path.relative_to(SOURCES / "dpcore") for path in (SOURCES / "dpcore").rglob("*.py")]
     assert {path.as_posix() for path in files if path.parts[0].removesuffix(".py") not in known} == {"__init__.py"}
@@ -122,7 +122,7 @@ def test_no_circle_of_imports():
 
 def test_a_circle_is_found_even_one_for_types():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
-    assert "dpcore.batch.tables.inputs" in imports()["dpcore.batch.tables.contributions"]  # which is for types
+    assert "dpcore.tables.inputs" in imports()["dpcore.tables.units.contributions"]  # which is for types
 
 
 def test_documents_are_measured_without_jobs():

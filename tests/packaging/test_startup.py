@@ -98,7 +98,7 @@ def test_info_loads_the_kernels_and_no_more():
 
 def test_what_is_loaded_too_early_would_be_found():
     commands()
-    assert loaded("import dpcore.batch.commands.privatize") >= {"numpy", "dpcore._backend", "pyarrow", "pydantic", "rich"}
+    assert loaded("import dpcore.jobs.commands.privatize") >= {"numpy", "dpcore._backend", "pyarrow", "pydantic", "rich"}
 
 
 def test_completion_loads_no_more_than_help():
@@ -126,10 +126,10 @@ print(cli.run(sys.argv[3:]), sys.argv[1] in sys.modules, sys.argv[2] in sys.modu
 """
 LOADING = {
     "info": ("numpy", "dpcore._backend", "info"),
-    "privatize": ("pyarrow.lib", "dpcore.batch.commands.privatize", "privatize", "job.toml"),
-    "estimate": ("pyarrow.lib", "dpcore.batch.commands.estimate", "estimate", "table.parquet"),
-    "release": ("pyarrow.lib", "dpcore.batch.commands.release", "release", "job.toml"),
-    "ledger": ("pyarrow.lib", "dpcore.batch.commands.ledger", "ledger", "show", "x.ledger"),
+    "privatize": ("pyarrow.lib", "dpcore.jobs.commands.privatize", "privatize", "job.toml"),
+    "estimate": ("pyarrow.lib", "dpcore.jobs.commands.estimate", "estimate", "table.parquet"),
+    "release": ("pyarrow.lib", "dpcore.jobs.commands.release", "release", "job.toml"),
+    "ledger": ("pyarrow.lib", "dpcore.jobs.commands.ledger", "ledger", "show", "x.ledger"),
     "reproduce": ("numpy", "dpcore.reproduce.command", "reproduce", "all"),
 }
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import parse_release_job
-from dpcore.batch.release.draws import APART, Draw
-from dpcore.batch.release.kinds import moments
-from dpcore.batch.release.moment_sums import MomentsOfGroups
-from dpcore.batch.release.plan import make_release_plan
+from dpcore.query.kinds import moments
+from dpcore.query.noise import APART, Draw
+from dpcore.query.plan import make_release_plan
+from dpcore.query.statistics import MomentsOfGroups
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 from support.releases import release_text

@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcore.accounting import Ledger
-from dpcore.batch.privatize import run as engine
-from dpcore.batch.tables import inputs, rows
+from dpcore.jobs import privatize as engine
+from dpcore.tables import inputs, rows
 from support import hostile
 from support.jobs import Workplace, job_text, read_table
 from support.releases import release_text
@@ -285,5 +285,5 @@ def test_a_refusal_that_names_the_row_is_caught(runs, command, monkeypatch):
 
     for module in (rows, engine):
         monkeypatch.setattr(module, "refused_cell", with_its_row)
-    monkeypatch.setattr(importlib.import_module("dpcore.batch.release.cells"), "refused_cell", with_its_row)
+    monkeypatch.setattr(importlib.import_module("dpcore.query.encoders"), "refused_cell", with_its_row)
     assert len(ends_of_refusals(runs, command=command)) == hostile.ROWS

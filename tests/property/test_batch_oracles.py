@@ -21,12 +21,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.batch.privatize import run as engine
+from dpcore.jobs import privatize as engine
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, Workplace, job_text, read_table, write_table
 from support.releases import release_text
 
-KEYED = [engine, *(importlib.import_module(f"dpcore.batch.release.{name}") for name in ("streams", "local_passes", "plan"))]
+KEYED = [engine, *(importlib.import_module(f"dpcore.query.{name}") for name in ("local_backend", "plan"))]
 """The modules that ask a job for its test key."""
 
 ROWS, PLACE = 40, 17
@@ -422,7 +422,7 @@ def test_the_room_that_a_ledger_has_is_no_answer(observer, budget):
 
 def test_a_job_that_ends_with_some_rows_is_caught(observer, monkeypatch):
     """What refusals said before declarations were demanded."""
-    monkeypatch.setattr(importlib.import_module("dpcore.batch.release.plan"), "_check_declared", lambda *_: None)
+    monkeypatch.setattr(importlib.import_module("dpcore.query.plan"), "_check_declared", lambda *_: None)
     (oracle,) = (oracle for oracle in ORACLES if oracle.leak == "the same without `unknown`, by a refusal")
     one, two = (observer.all_of(oracle, write)["ends"] for write in oracle.tables)
     assert [end[0] for end in one] == [0, 3, 3]

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpcore import _backend
-from dpcore.batch.tables import csv_input, rows, writers
+from dpcore.tables import rows
+from dpcore.tables.formats import csv as csv_input
+from dpcore.tables.output import writers
 from support.jobs import FORMATS
 from support.shapes import JOB, KEEP, ROWS, SAME, Shapes, people, with_cell
 

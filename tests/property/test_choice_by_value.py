@@ -17,12 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.unwritten import make_unwritten_plan
-from dpcore.batch.tables import by_unit, contributions, row_words
-from dpcore.batch.tables.units import beyond, choose_rows
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
+from dpcore.query.in_memory import make_unwritten_plan
+from dpcore.query.request import parse_release_job
+from dpcore.tables.units import by_unit, contributions
+from dpcore.tables.units import row_random_bits as row_words
+from dpcore.tables.units.units import beyond, choose_rows
 from support.laws import ERROR_RATE, binomial_p_value, p_value
 
 GROUPS = ["east", "west", "north"]

@@ -17,14 +17,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcore.batch.expressions import evaluation as evaluation_module
-from dpcore.batch.expressions import program as program_module
-from dpcore.batch.expressions.allowed import FUNCTIONS, OF_TIME
-from dpcore.batch.expressions.arrow_values import FIRST_DAY, LAST_DAY, NULLS, database_type, readable
-from dpcore.batch.expressions.evaluation import Evaluation
-from dpcore.batch.expressions.program import Compiler
-from dpcore.batch.tables import csv_input
 from dpcore.errors import JobError, StorageError
+from dpcore.tables.formats import csv as csv_input
+from dpcore.tables.sql import evaluation as evaluation_module
+from dpcore.tables.sql import program as program_module
+from dpcore.tables.sql.allowed import FUNCTIONS, OF_TIME
+from dpcore.tables.sql.arrow_values import FIRST_DAY, LAST_DAY, NULLS, database_type, readable
+from dpcore.tables.sql.evaluation import Evaluation
+from dpcore.tables.sql.program import Compiler
 
 BIG = 2**63 - 1
 VALUES = {

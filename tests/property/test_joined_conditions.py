@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore import PrivateTable
-from dpcore.batch.expressions.database import opened
-from dpcore.batch.expressions.evaluation import Evaluation
-from dpcore.batch.expressions.program import Compiler
-from dpcore.batch.expressions.syntax import SyntaxRefusedError, parsed
-from dpcore.batch.release.words import spaced
 from dpcore.errors import JobError
 from dpcore.frames.question import View
+from dpcore.query.prose import spaced
+from dpcore.tables.sql.database import opened
+from dpcore.tables.sql.evaluation import Evaluation
+from dpcore.tables.sql.program import Compiler
+from dpcore.tables.sql.syntax import SyntaxRefusedError, parsed
 
 pd = pytest.importorskip("pandas")
 

@@ -13,14 +13,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.kinds.covariance import CovarianceQuery
-from dpcore.batch.release.kinds.moments import MomentAnswer, SpreadQuery
-from dpcore.batch.release.moment_sums import MomentsOf
-from dpcore.batch.release.noise import part_of
-from dpcore.batch.release.sensitivity import Contribution
-from dpcore.batch.release.statistics import Measure, ReadRows
-from dpcore.batch.release.steps import Moments, Steps
+from dpcore.query.encoders import Reals
+from dpcore.query.grids import Moments, Steps
+from dpcore.query.kinds.covariance import CovarianceQuery
+from dpcore.query.kinds.moments import MomentAnswer, SpreadQuery
+from dpcore.query.noise import part_of
+from dpcore.query.sensitivity import Contribution
+from dpcore.query.statistics import Measure, MomentsOf, ReadRows
 from support.losses import largest_loss, loss_in_one, loss_in_two
 from support.totals import NOWHERE, total_of
 

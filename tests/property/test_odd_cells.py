@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcore.batch.expressions.arrow_values import readable
-from dpcore.batch.tables import csv_input, dates, decimals, different, keys, plain, texts, times
+from dpcore.tables.formats import csv as csv_input
+from dpcore.tables.sql.arrow_values import readable
+from dpcore.tables.types import dates, decimals, different, keys, plain, texts, times
 
 BORDERS = bytes.fromhex("000a417f808f909fa0bfc0c1c2dfe0e1ecedeeeff0f1f3f4f5ff")
 """Bytes at the ends of each range of UTF-8."""
@@ -46,7 +47,7 @@ def is_utf8(cell):
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.none() | st.lists(st.sampled_from(BORDERS), max_size=9).map(bytes) | st.text(max_size=4).map(str.encode), max_size=20))
 def test_which_texts_are_utf8(cells):
-    from dpcore.batch.expressions.valid_cells import are_utf8
+    from dpcore.tables.types.valid_cells import are_utf8
 
     expected = [None if cell is None else is_utf8(cell) for cell in cells]
     for kind in (None, pa.string()):
@@ -55,7 +56,7 @@ def test_which_texts_are_utf8(cells):
 
 
 def test_every_pair_and_triple_of_borders():
-    from dpcore.batch.expressions.valid_cells import are_utf8
+    from dpcore.tables.types.valid_cells import are_utf8
 
     cells = [bytes([a, b]) for a in range(256) for b in range(256)]
     cells += [bytes([a, b, c]) for a in BORDERS for b in BORDERS for c in BORDERS] + [b"a\n", b"\n", b"", "a\u2028\U0001f600".encode()]

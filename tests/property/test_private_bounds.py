@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import parse_release_job
-from dpcore.batch.release import calibration
-from dpcore.batch.release.log_bins import EDGES, LOG_BINS, OCTAVES, WIDEST, bins_of, log_grid
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.private_bounds import rest_epsilon
+from dpcore.query import plan as calibration
+from dpcore.query.grids import EDGES, LOG_BINS, OCTAVES, WIDEST, bins_of, log_grid
+from dpcore.query.plan import make_release_plan
+from dpcore.query.private_bounds import rest_epsilon
 from support.answers import between_bounds, losses, parts_of
 from support.jobs import write_table
 from support.releases import release_text

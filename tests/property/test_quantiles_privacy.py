@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.batch.release.cells import OnGrid
-from dpcore.batch.release.kinds.quantile import QuantileAnswer, QuantileQuery
-from dpcore.batch.release.sensitivity import Contribution
+from dpcore.query.encoders import OnGrid
+from dpcore.query.kinds.quantile import QuantileAnswer, QuantileQuery
+from dpcore.query.sensitivity import Contribution
 
 EPSILON = 0.9
 GRID = (0.0, 1.0, 2.0)

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import parse_release_job
-from dpcore.batch.release import calibration
-from dpcore.batch.release.plan import make_release_plan
+from dpcore.query import plan as calibration
+from dpcore.query.plan import make_release_plan
 from support.answers import losses, parts_of
 from support.jobs import write_table
 from support.releases import release_text

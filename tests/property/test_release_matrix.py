@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.release import calibration
-from dpcore.batch.release.kinds import QUERY_SECTIONS
 from dpcore.errors import JobError
+from dpcore.query import plan as calibration
+from dpcore.query.kinds import QUERY_SECTIONS
 from support.answers import losses, parts_of
 from support.jobs import write_table
 from support.neighbours import Statistics, Tables, knowing

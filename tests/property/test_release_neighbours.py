@@ -15,15 +15,15 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.release import key_counts
-from dpcore.batch.release.calibration import contribution
-from dpcore.batch.release.kinds.count import CountAnswer
-from dpcore.batch.release.kinds.histogram import HistogramAnswer
-from dpcore.batch.release.kinds.sum import SumAnswer, UnitSumAnswer
-from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.release.run import measured as measured_by
-from dpcore.batch.release.whole_unit_queries import OfWholeUnits
-from dpcore.batch.tables.progress import shown_by
+from dpcore.query import local_backend as key_counts
+from dpcore.query.kinds.count import CountAnswer
+from dpcore.query.kinds.histogram import HistogramAnswer
+from dpcore.query.kinds.sum import SumAnswer, UnitSumAnswer
+from dpcore.query.local_backend import LocalPasses
+from dpcore.query.plan import contribution
+from dpcore.query.run import measured as measured_by
+from dpcore.query.whole_unit_queries import OfWholeUnits
+from dpcore.tables.progress import shown_by
 from support.jobs import write_table
 
 GROUPS = ["a", "b", "c", "d", "e", "f", "g", "h", "i"]

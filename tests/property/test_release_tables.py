@@ -7,9 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.batch.release.cells import Binned, Declared
-from dpcore.batch.release.table import Table, TableColumn
-from dpcore.batch.tables.categories import declared_by
+from dpcore.query.encoders import Binned, Declared
+from dpcore.query.made_rows import Table, TableColumn
+from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
 
 KEY = b"properties of tables, for tests!"

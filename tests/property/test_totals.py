@@ -11,13 +11,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcore import privacy
-from dpcore.batch.privatize.job import parse_job
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.tables.metadata import schema_metadata
 from dpcore.errors import BudgetError
+from dpcore.jobs.privatize_job import parse_job
 from dpcore.pages import numbers as readable
 from dpcore.pages.words import factor_in_words, guarantee_in_words
 from dpcore.privacy import Privacy
+from dpcore.query.request import parse_release_job
+from dpcore.tables.output.metadata import schema_metadata
 
 PLENTY = {"max_epsilon": 1e300, "max_delta": 0.999}
 EPSILONS = st.lists(st.floats(2.0**-20, 700.0), min_size=1, max_size=12)

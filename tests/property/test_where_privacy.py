@@ -16,13 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.calibration import contribution
-from dpcore.batch.release.cells import read_column
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.sensitivity import Contribution
-from dpcore.batch.tables.derivation import Passing
-from dpcore.batch.tables.rows import Part, Rows
+from dpcore.query.encoders import read_column
+from dpcore.query.plan import contribution, make_release_plan
+from dpcore.query.request import parse_release_job
+from dpcore.query.sensitivity import Contribution
+from dpcore.tables.rows import Part, Rows
+from dpcore.tables.sql.derivation import Passing
 from support.answers import exact_sums
 from support.jobs import write_table
 from support.totals import total_of

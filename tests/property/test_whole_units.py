@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.sensitivity import Contribution
-from dpcore.batch.tables import whole_units
-from dpcore.batch.tables.scaling import LIMB_BITS, Totals, scaled
-from dpcore.batch.tables.whole_units import BoundedSums, ChosenValueCounts, Gathered, UnitCounts, ValueCounts
+from dpcore.query import unit_statistics as whole_units
+from dpcore.query.sensitivity import Contribution
+from dpcore.query.unit_statistics import BoundedSums, ChosenValueCounts, Gathered, UnitCounts, ValueCounts
+from dpcore.tables.units.scaling import LIMB_BITS, Totals, scaled
 
 GROUPS, VALUES = 2, 3
 ROWS = [None, *itertools.product(range(2), range(GROUPS), range(VALUES))]

@@ -18,7 +18,7 @@ from support.spark_noise import ROWS, is_complete, job, rows_of, write_input
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
-from dpcore.batch.tables.charge import Charge
+from dpcore.tables.output.charge import Charge
 from dpcore.spark import folders, make_session, own_files, privatize
 from support.spark_noise import job
 

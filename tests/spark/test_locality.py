@@ -20,12 +20,12 @@ import pytest
 from pyarrow import ipc
 
 from dpcore import PrivateTable
-from dpcore.batch.jobfile.sections import InputSection
-from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.pieces import Cut
 from dpcore.spark.part_input import PLACE, PartInput
 from dpcore.spark.reading import table_of
 from dpcore.spark.table_input import schema_of
+from dpcore.tables.inputs import discover
+from dpcore.tables.pieces import Cut
+from dpcore.tables.sections import InputSection
 from support.cells.files import WORDS_OF_CSV
 from support.locality import NAME, QUESTIONS, SURE, Column, accepted, companies, differences, halves, readings
 from support.spark import settings
@@ -254,7 +254,7 @@ def cells_of(frame, rows: int, columns: Sequence[str] | None = None) -> dict[str
 
 
 def info_of(fields):
-    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.tables.pieces import FileInfo
 
     return FileInfo(tuple(name for name, _ in fields), pa.schema(fields), None)
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import parse_release_job
+from dpcore.query.run import run
 from dpcore.spark import privatize, release
 from dpcore.spark.noise_plans import NoisePlan
 from dpcore.spark.noise_tasks import FILE, INDEX

@@ -27,8 +27,8 @@ def test_folders_hold_as_many_units_as_they_have_names(spark, tmp_path, values, 
     before = spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled")
     assert counted(tmp_path) == 2
     assert spark.conf.get("spark.sql.sources.partitionColumnTypeInference.enabled") == before
-    from dpcore.batch.jobfile.sections import InputSection
     from dpcore.spark.reading import table_of
+    from dpcore.tables.sections import InputSection
 
     frame = table_of(spark, InputSection(path=str(tmp_path))).frame
     assert dict(frame.dtypes) == {"x": "bigint", "u": kind}

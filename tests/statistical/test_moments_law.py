@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcore.batch.release.cells import Reals
-from dpcore.batch.release.kinds.covariance import CovarianceQuery
-from dpcore.batch.release.kinds.mean import MeanQuery, PrivateMeanAnswer, PublicMeanAnswer
-from dpcore.batch.release.kinds.moments import MomentAnswer, SpreadQuery, _TwoReleases
-from dpcore.batch.release.kinds.sum import SumAnswer, SumQuery
-from dpcore.batch.release.sensitivity import Contribution
+from dpcore.query.encoders import Reals
+from dpcore.query.kinds.covariance import CovarianceQuery
+from dpcore.query.kinds.mean import MeanQuery, PrivateMeanAnswer, PublicMeanAnswer
+from dpcore.query.kinds.moments import MomentAnswer, SpreadQuery, _TwoReleases
+from dpcore.query.kinds.sum import SumAnswer, SumQuery
+from dpcore.query.sensitivity import Contribution
 from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, mean_p_value, p_value
 from support.totals import total_of

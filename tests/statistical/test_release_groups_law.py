@@ -11,9 +11,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.kinds.sum import UnitSumAnswer
-from dpcore.batch.release.plan import make_release_plan
+from dpcore.query.kinds.sum import UnitSumAnswer
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import parse_release_job
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table
 from support.kernels import Law

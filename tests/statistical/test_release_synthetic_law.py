@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.cells import Binned, Declared
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.kinds.synthetic import cut
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.table import Table, TableColumn
-from dpcore.batch.tables.categories import declared_by
 from dpcore.distributions._choices import draw_codes
+from dpcore.query.encoders import Binned, Declared
+from dpcore.query.kinds.synthetic import cut
+from dpcore.query.made_rows import Table, TableColumn
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import parse_release_job
+from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table
 from support.kernels import Law

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.columns import fitted, ready
 from dpcore.spark import noise_keys
 from dpcore.spark.noise_tasks import NoiseTask
+from dpcore.tables.output import metadata
+from dpcore.tables.randomise import fitted, ready
+from dpcore.tables.randomise_fields import COLUMN_SECTIONS
 from dpcore.testing import KeyedJobKey
 from support.laws import ERROR_RATE, p_value
 

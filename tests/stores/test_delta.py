@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.pieces import Cut
-from dpcore.batch.tables.rows import read_rows
+from dpcore.tables.inputs import discover
+from dpcore.tables.pieces import Cut
+from dpcore.tables.rows import read_rows
 from support.jobs import COLUMNS, read_table
 from support.locality import NAME, Column, differences
 from support.stores import Store

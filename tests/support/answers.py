@@ -18,17 +18,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.batch.release.kinds.count import CountAnswer, PublicCountAnswer
-from dpcore.batch.release.kinds.count_distinct import UnitsAnswer, ValuesAnswer
-from dpcore.batch.release.kinds.histogram import HistogramAnswer
-from dpcore.batch.release.kinds.mean import PrivateMeanAnswer, PublicMeanAnswer
-from dpcore.batch.release.kinds.moments import MomentAnswer
-from dpcore.batch.release.kinds.quantile import QuantileAnswer
-from dpcore.batch.release.kinds.sum import SumAnswer, UnitSumAnswer
-from dpcore.batch.release.kinds.synthetic import SyntheticAnswer
-from dpcore.batch.release.kinds.top import TopAnswer
-from dpcore.batch.release.log_bins import OCTAVES
-from dpcore.batch.release.private_bounds import PrivateBounds
+from dpcore.query.grids import OCTAVES
+from dpcore.query.kinds.count import CountAnswer, PublicCountAnswer
+from dpcore.query.kinds.count_distinct import UnitsAnswer, ValuesAnswer
+from dpcore.query.kinds.histogram import HistogramAnswer
+from dpcore.query.kinds.mean import PrivateMeanAnswer, PublicMeanAnswer
+from dpcore.query.kinds.moments import MomentAnswer
+from dpcore.query.kinds.quantile import QuantileAnswer
+from dpcore.query.kinds.sum import SumAnswer, UnitSumAnswer
+from dpcore.query.kinds.synthetic import SyntheticAnswer
+from dpcore.query.kinds.top import TopAnswer
+from dpcore.query.private_bounds import PrivateBounds
 from support.losses import centres_of
 
 Array = npt.NDArray[Any]

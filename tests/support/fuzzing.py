@@ -204,7 +204,8 @@ def fuzz(target: Target, first: int, stop: int) -> dict[str, list[object]]:
 
 def trusting() -> None:
     """The twin: readers that believe what a file says about its offsets and indices."""
-    from dpcore.batch.tables import arrow_input, parquet_input
+    from dpcore.tables.formats import arrow as arrow_input
+    from dpcore.tables.formats import parquet as parquet_input
 
     arrow_input.checked = parquet_input.checked = lambda batch, names: batch.select(list(names))
 

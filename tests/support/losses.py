@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterable
 from fractions import Fraction
 
-from dpcore.batch.release.kinds.moments import MomentAnswer
-from dpcore.batch.release.steps import Moments
+from dpcore.query.grids import Moments
+from dpcore.query.kinds.moments import MomentAnswer
 
 
 def centres_of(answer: MomentAnswer) -> list[tuple[int, ...]]:

@@ -16,16 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from dpcore.batch.release.cells import read_column
-from dpcore.batch.release.plan import ReleasePlan
-from dpcore.batch.release.private_bounds import PrivateBounds
-from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.release.private_groups import Keys, KeysAnswer
-from dpcore.batch.release.released_keys import with_keys
-from dpcore.batch.release.statistics import Measure
-from dpcore.batch.release.whole_unit_queries import OfUnits
-from dpcore.batch.tables.derivation import Derivation, Passing
-from dpcore.batch.tables.rows import Part, Rows
+from dpcore.query.encoders import read_column
+from dpcore.query.plan import ReleasePlan
+from dpcore.query.private_bounds import PrivateBounds
+from dpcore.query.private_groups import Keys, KeysAnswer
+from dpcore.query.reads import PrivateGrouping
+from dpcore.query.run import with_keys
+from dpcore.query.statistics import Measure
+from dpcore.query.whole_unit_queries import OfUnits
+from dpcore.tables.rows import Part, Rows
+from dpcore.tables.sql.derivation import Derivation, Passing
 from support.answers import between_bounds
 from support.totals import total_of
 

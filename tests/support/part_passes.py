@@ -10,10 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from dpcore.batch.release.plan import ReleasePlan
-from dpcore.batch.release.statistics import Measure
-from dpcore.batch.tables.pieces import FileInfo
+from dpcore.query.plan import ReleasePlan
+from dpcore.query.statistics import Measure
 from dpcore.spark.part_tasks import PartJob, counts_of, listing, merged, together
+from dpcore.tables.pieces import FileInfo
 
 
 class PartPasses:

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from dpcore.batch import load_job, make_plan, privatize
-from dpcore.batch.tables import csv_input, writers
+from dpcore.tables.formats import csv as csv_input
+from dpcore.tables.output import writers
 from support.jobs import job_text, read_table, write_table
 
 ROWS = 250

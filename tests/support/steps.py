@@ -51,11 +51,6 @@ class Steps:
 
 def serve() -> None:
     """Answer requests, one a line."""
-    from dpcore.batch.commands import estimate as estimate_command  # noqa: F401
-    from dpcore.batch.commands import ledger as ledger_command  # noqa: F401
-    from dpcore.batch.commands import privatize as command  # noqa: F401
-    from dpcore.batch.commands import release as release_command  # noqa: F401
-    from dpcore.batch.release import plan as release_plan  # noqa: F401
 
     for line in sys.stdin:
         asked = json.loads(line)
@@ -134,7 +129,7 @@ def _counted_transaction(transaction: Any, step: Any) -> Any:
 
 
 def _renamed_before_it_is_sealed() -> None:
-    from dpcore.batch.tables.publication import Publication
+    from dpcore.tables.output.publication import Publication
 
     def publish(self: Any, files: Any) -> None:
         self._show(files)
@@ -146,7 +141,7 @@ def _renamed_before_it_is_sealed() -> None:
 
 
 def _table_before_sidecar() -> None:
-    from dpcore.batch.tables.publication import Publication
+    from dpcore.tables.output.publication import Publication
 
     show = Publication._show
     Publication._show = lambda self, files: show(self, files[::-1])  # type: ignore[method-assign]
@@ -154,7 +149,7 @@ def _table_before_sidecar() -> None:
 
 def _overwritten_one_by_one() -> None:
     from dpcore._sealed_files import move_into_place
-    from dpcore.batch.tables.publication import Publication
+    from dpcore.tables.output.publication import Publication
 
     def show(_self: Any, files: Any) -> None:
         for file in files:
@@ -164,7 +159,7 @@ def _overwritten_one_by_one() -> None:
 
 
 def _charged_at_the_end() -> None:
-    from dpcore.batch.tables.publication import Publication
+    from dpcore.tables.output.publication import Publication
 
     reserve, seal = Publication.reserve, Publication._seal
     Publication.reserve = lambda self: None  # type: ignore[method-assign,misc]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.batch.release.statistics import Measure, ReadRows
+from dpcore.query.statistics import Measure, ReadRows
 
 Array = npt.NDArray[Any]
 NOWHERE = Path("/nonexistent")

@@ -79,5 +79,5 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         estimate(master=master, conf=conf, **options)
         return
     with Deferred():
-        from dpcore.batch.commands.estimate import run
+        from dpcore.jobs.commands.estimate import run
     run(**options)

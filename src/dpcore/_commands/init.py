@@ -44,5 +44,5 @@ Exit codes: 0 drafted; 2 a wrong option, a file that exists, or a CSV without --
 def command(**options: Any) -> None:
     """Draft a job; the entry point turns errors into exit codes."""
     with Deferred():
-        from dpcore.batch.commands.init import run
+        from dpcore.jobs.commands.init import run
     run(**options)

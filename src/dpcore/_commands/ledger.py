@@ -137,7 +137,7 @@ def command() -> None:
 def create(**options: Any) -> None:
     """Make a ledger; the entry point turns errors into exit codes."""
     with Deferred():
-        from dpcore.batch.commands import ledger
+        from dpcore.jobs.commands import ledger
     ledger.create(**options)
 
 
@@ -147,7 +147,7 @@ def create(**options: Any) -> None:
 def show(**options: Any) -> None:
     """Show a ledger; the entry point turns errors into exit codes."""
     with Deferred():
-        from dpcore.batch.commands import ledger
+        from dpcore.jobs.commands import ledger
     ledger.show(**options)
 
 
@@ -158,7 +158,7 @@ def show(**options: Any) -> None:
 def complete(**options: Any) -> None:
     """Complete runs or abandon one; the entry point turns errors into exit codes."""
     with Deferred():
-        from dpcore.batch.commands import ledger
+        from dpcore.jobs.commands import ledger
     ledger.complete(**options)
 
 
@@ -171,5 +171,5 @@ def complete(**options: Any) -> None:
 def export(**options: Any) -> None:
     """Print or copy a ledger; the entry point turns errors into exit codes."""
     with Deferred():
-        from dpcore.batch.commands import ledger
+        from dpcore.jobs.commands import ledger
     ledger.export(**options)

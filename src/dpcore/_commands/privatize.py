@@ -93,5 +93,5 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         privatize(master=master, conf=conf, **options)
         return
     with Deferred():
-        from dpcore.batch.commands.privatize import run
+        from dpcore.jobs.commands.privatize import run
     run(**options)

@@ -138,5 +138,5 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         release(master=master, conf=conf, **options)
         return
     with Deferred():
-        from dpcore.batch.commands.release import run
+        from dpcore.jobs.commands.release import run
     run(**options)

@@ -26,18 +26,24 @@ A central release answers questions about a table. It has its own job, plan and 
 `make_release_plan` and `release`.
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from dpcore._extras import require
+from dpcore.errors import JobError, StorageError
 
 require("dpcore.batch", "batch")
 
-from dpcore.batch.estimate.run import ColumnEstimate, Estimates, estimate
-from dpcore.batch.privatize.job import Job, load_job, parse_job
-from dpcore.batch.privatize.plan import Plan, make_plan
-from dpcore.batch.privatize.run import Summary, privatize
-from dpcore.batch.release.job import ReleaseJob, load_release_job, parse_release_job
-from dpcore.batch.release.plan import ReleasePlan, make_release_plan
-from dpcore.batch.release.run import run as release
-from dpcore.errors import JobError, StorageError
+if TYPE_CHECKING:
+    from dpcore.jobs.estimate import ColumnEstimate, Estimates, estimate
+    from dpcore.jobs.privatize import Summary, privatize
+    from dpcore.jobs.privatize_job import Job, load_job, parse_job
+    from dpcore.jobs.privatize_plan import Plan, make_plan
+    from dpcore.query.plan import ReleasePlan, make_release_plan
+    from dpcore.query.request import ReleaseJob, load_release_job, parse_release_job
+    from dpcore.query.run import run as release
 
 __all__ = [
     "ColumnEstimate",
@@ -59,6 +65,25 @@ __all__ = [
     "privatize",
     "release",
 ]
+
+_PLACES = {
+    **dict.fromkeys(("ColumnEstimate", "Estimates", "estimate"), "dpcore.jobs.estimate"),
+    **dict.fromkeys(("Summary", "privatize"), "dpcore.jobs.privatize"),
+    **dict.fromkeys(("Job", "load_job", "parse_job"), "dpcore.jobs.privatize_job"),
+    **dict.fromkeys(("Plan", "make_plan"), "dpcore.jobs.privatize_plan"),
+    **dict.fromkeys(("ReleasePlan", "make_release_plan"), "dpcore.query.plan"),
+    **dict.fromkeys(("ReleaseJob", "load_release_job", "parse_release_job"), "dpcore.query.request"),
+    "release": "dpcore.query.run",
+}
+"""Where each name lies; it is loaded when it is first used."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=None)
+    found = getattr(importlib.import_module(_PLACES[name]), "run" if name == "release" else name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:

@@ -78,7 +78,7 @@ def _pages(folder: Path) -> Any:
 
 
 def _measured(items: tuple[Benchmark, ...], seconds: float, mode: str) -> tuple[Results, BaseException | None]:
-    from dpcore.batch.commands.progress import shown_on
+    from dpcore.jobs.commands.progress import shown_on
 
     with shown_on(sys.stderr, count_rows=False) as shown:
         shown.begin("benchmarks")

@@ -190,7 +190,7 @@ class Files:
 
     def _releasing(self, source: Path, queries: Iterable[dict[str, Any]], privacy: dict[str, Any], **more: Any) -> Work:
         from dpcore.batch import make_release_plan, parse_release_job
-        from dpcore.batch.release import run
+        from dpcore.query.run import run
 
         asked = [query | {"epsilon": 1.0} for query in queries]
         job = {
@@ -222,7 +222,7 @@ class Files:
         """Return the work of reading and writing a privatised table with pyarrow, in its default encodings or in those of a job."""
         import pyarrow.parquet as pq
 
-        from dpcore.batch.tables.writers import encodings_of
+        from dpcore.tables.output.writers import encodings_of
 
         private, target = path(), self.folder / "copy.parquet"
         repeating, encodings = encodings_of(pq.read_schema(private))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcore.batch.expressions.whole_arrays import texts_of_views
-from dpcore.batch.tables.pieces import FileInfo
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.types.whole_arrays import texts_of_views
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -65,7 +65,7 @@ def entry_of(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def labels(value: Any) -> Any:
     """Declared categories, candidates or groups, with the text that stands for each date or time in a column."""
-    from dpcore.batch.jobfile.times import timed
+    from dpcore.tables.types.timed import timed
 
     if isinstance(value, AbstractSet | Iterator):
         raise ParameterTypeError(f"values must be in a list, got a {type(value).__name__}; write sorted(...) or list(...)")

@@ -15,25 +15,25 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs
 
-from dpcore.batch.tables.inputs import READERS, Inputs, check_read_once
-from dpcore.batch.tables.pieces import Cut, FileInfo
-from dpcore.batch.tables.plans import with_values
-from dpcore.batch.tables.sources import Partitioned, Source, Version, check_same, opened, version_of
-from dpcore.batch.tables.table_columns import TableColumns
 from dpcore.errors import JobError, ParameterError, StorageError
 from dpcore.frames.arrow_source import ArrowSource, read_batch, read_type
 from dpcore.frames.inputs import shielded
+from dpcore.tables.formats.table_columns import TableColumns
+from dpcore.tables.inputs import READERS, Inputs, check_read_once
+from dpcore.tables.pieces import Cut, FileInfo
+from dpcore.tables.plans import with_values
+from dpcore.tables.sources import Partitioned, Source, Version, check_same, opened, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from dpcore._stores import ObjectVersion
-    from dpcore.batch.jobfile.sections import Format
-    from dpcore.batch.tables.inputs import Reader
-    from dpcore.batch.tables.pieces import Piece
-    from dpcore.batch.tables.sources import InputFile
     from dpcore.frames.source import Source as FrameSource
+    from dpcore.tables.inputs import Reader
+    from dpcore.tables.pieces import Piece
+    from dpcore.tables.sections import Format
+    from dpcore.tables.sources import InputFile
 
 NAME = "pyarrow Dataset"
 ELSEWHERE = -1

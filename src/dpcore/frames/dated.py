@@ -30,7 +30,7 @@ def _each(value: Any) -> Any:
 
 def of_text(text: str) -> str | TIMES:
     """The date, timestamp, time or duration that a text is; the text if it is none."""
-    from dpcore.batch.jobfile.times import DAY, EPOCH, SECOND, parsed
+    from dpcore.tables.types.timed import DAY, EPOCH, SECOND, parsed
 
     found = parsed(text)
     if found is None:

@@ -33,7 +33,7 @@ def with_keys(questions: Sequence[Question]) -> tuple[list[Question], list[int]]
 
 def remember(questions: Sequence[Question], queries: Sequence[Mapping[str, Any]]) -> None:
     """Keep the keys that a job has named, given its questions and its answers."""
-    from dpcore.batch.release.kinds import KINDS
+    from dpcore.query.kinds import KINDS
 
     for question, answer in zip(questions, queries, strict=True):
         keys = question.view.found

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from dpcore.batch.tables.checked import checked
-from dpcore.batch.tables.inputs import Inputs
-from dpcore.batch.tables.pieces import FileInfo, Piece, slices
-from dpcore.batch.tables.plain import unit_type
 from dpcore.errors import DpcoreError, StorageError
 from dpcore.frames.source import OwnInput, RemoteSource
+from dpcore.tables.formats.checked import checked
+from dpcore.tables.inputs import Inputs
+from dpcore.tables.pieces import FileInfo, Piece, slices
+from dpcore.tables.types.plain import unit_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dpcore.batch.tables.pieces import Cut
-    from dpcore.batch.tables.sources import InputFile
     from dpcore.frames.source import Source
+    from dpcore.tables.pieces import Cut
+    from dpcore.tables.sources import InputFile
 
 Made = TypeVar("Made")
 DIGEST_ROWS = 1 << 16

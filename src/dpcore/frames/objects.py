@@ -85,7 +85,7 @@ def _of_decimal(cell: Decimal) -> str | None:
 
 
 def _of_time(cell: Any) -> str | None:
-    from dpcore.batch.jobfile.times import timed
+    from dpcore.tables.types.timed import timed
 
     zone = type(getattr(cell, "tzinfo", None))  # any other would be asked for its offset
     found = timed(cell) if any(zone is known for known in ZONES) else None

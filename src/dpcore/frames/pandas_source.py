@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.expressions.whole_arrays import decoded, one_array
-from dpcore.batch.tables.pieces import FileInfo
 from dpcore.frames.arrow_source import no_type, read_array, read_type
 from dpcore.frames.objects import texts
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.types.whole_arrays import decoded, one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -87,8 +87,8 @@ def _both(condition: str | None, sql: str) -> str:
     """Both conditions; raises `JobError` unless each is an expression by itself, so that no bracket of one ends the other."""
     if condition is None:
         return sql
-    from dpcore.batch.expressions.database import opened
-    from dpcore.batch.expressions.syntax import SyntaxRefusedError, both, parsed
+    from dpcore.tables.sql.database import opened
+    from dpcore.tables.sql.syntax import SyntaxRefusedError, both, parsed
 
     with opened() as database:
         for text in (condition, sql):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.kinds import KINDS
+from dpcore.query.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

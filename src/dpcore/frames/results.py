@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from dpcore.batch.release.plan import ReleasePlan
     from dpcore.frames.source import Native
+    from dpcore.query.plan import ReleasePlan
 
 SIGNIFICANT = 6
 """Digits of a number in a line about a plan."""
@@ -65,7 +65,7 @@ class TablePlan:
         TablePlan
             It holds neither the table nor anything read from it.
         """
-        from dpcore.batch.commands.release_text import plan_document
+        from dpcore.jobs.commands.release_text import plan_document
 
         job = plan.job
         return cls(job.total, job.privacy.protected, {key: value for key, value in plan_document(plan).items() if key != "output"})
@@ -282,8 +282,8 @@ class TableResult:
         """
         if not isinstance(folder, str | Path):
             raise ParameterTypeError(f"folder must be a path, got {type(folder).__name__}")
-        from dpcore.batch.release.page import ReleasePages
         from dpcore.pages.page import Provenance
+        from dpcore.query.page import ReleasePages
 
         document = self._whole()
         names = [query["name"] for query in document["queries"]]

@@ -22,10 +22,10 @@ from dpcore.privacy import Privacy, Relation, composed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.tables.inputs import Inputs
     from dpcore.frames.source import Source
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.request import ReleaseJob
+    from dpcore.tables.inputs import Inputs
     from dpcore.testing import KeyedRandom
 
 CURATOR = "; --curator says where it is"
@@ -161,7 +161,7 @@ class Session:
 
     def job(self, questions: Sequence[Question], limit: Limit | None = None) -> ReleaseJob:
         """The job that stands for some questions, within a limit if one is given."""
-        from dpcore.batch.release.job import parse_release_job
+        from dpcore.query.request import parse_release_job
 
         if limit is None and any("weight" in question.entry for question in questions):
             raise ParameterError("weight is for queries of a batch, whose epsilon it shares; give this one an epsilon")
@@ -174,8 +174,8 @@ class Session:
 
     def _free(self, questions: Sequence[Question]) -> ReleaseJob:
         """The job of a query that names no ε, which only a count of all rows need not do, where their number is public."""
-        from dpcore.batch.release.job import parse_release_job
-        from dpcore.batch.release.kinds import KINDS
+        from dpcore.query.kinds import KINDS
+        from dpcore.query.request import parse_release_job
 
         refusal = ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
         if len(questions) != 1 or not KINDS[questions[0].entry["kind"]].may_be_free:
@@ -189,8 +189,8 @@ class Session:
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
-        from dpcore.batch.release.unwritten import make_unwritten_plan
         from dpcore.frames.inputs import FrameInput, public_input_of
+        from dpcore.query.in_memory import make_unwritten_plan
 
         tables = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
         inputs = self._input()
@@ -210,7 +210,7 @@ class Session:
 
     def run(self, job: ReleaseJob, questions: Sequence[Question]) -> tuple[ReleasePlan, dict[str, Any]]:
         """Plan, charge and run a job, and keep the keys that it names; gives the plan and the document of its answers."""
-        from dpcore.batch.release.unwritten import answers
+        from dpcore.query.in_memory import answers
 
         plan = self.plan(job, questions)
         self.budget.spend(plan.job.total)
@@ -229,7 +229,7 @@ class Session:
 
     def _document(self, questions: Sequence[Question], limit: Limit | None) -> dict[str, Any]:
         """The job as its file would have it."""
-        from dpcore.batch.release.unwritten import NOWHERE
+        from dpcore.query.in_memory import NOWHERE
 
         entries = _named([{**question.entry, **question.view.query} for question in questions])
         shared: dict[str, list[dict[str, Any]]] = {}
@@ -261,7 +261,7 @@ class Session:
 
     def _positions(self, count: int) -> tuple[int, ...] | None:
         """Positions of so many queries in the stream of the test key: each takes the next call of it."""
-        from dpcore.batch.release.query_sections import MAX_QUERIES
+        from dpcore.query.query_sections import MAX_QUERIES
 
         if self.rng is None:
             return None
@@ -273,7 +273,7 @@ class Session:
 
 def warn_unused(job: ReleaseJob, level: int) -> None:
     """Warn of an ε that was given for an answer without noise, as of the line of the caller that is so many calls away."""
-    from dpcore.batch.release.job import unused_in_words
+    from dpcore.query.request import unused_in_words
 
     for text in unused_in_words(job):
         warnings.warn(text, UnusedEpsilonWarning, stacklevel=level + 1)
@@ -309,7 +309,7 @@ def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _as_of_call(text: str, questions: Sequence[Question]) -> str:
     """The message about a job as one about the arguments of a call: the last query, which has no position, and no name that nobody gave."""
-    from dpcore.batch.release.kinds import KINDS
+    from dpcore.query.kinds import KINDS
 
     is_alone = sum(not KINDS[question.entry["kind"]].names_groups for question in questions) == 1
     is_named = "name" in questions[-1].entry

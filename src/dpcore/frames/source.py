@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.tables.inputs import Inputs
-    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.tables.inputs import Inputs
+    from dpcore.tables.pieces import FileInfo
 
     Native = str | Callable[[pa.Table], object]
 

@@ -61,7 +61,7 @@ class Answering(Questions):
         """
         if kind not in methods():
             raise ParameterError(f"kind must be one of {', '.join(map(repr, methods()))}, got {kind!r}")
-        from dpcore.batch.release.kinds import KINDS
+        from dpcore.query.kinds import KINDS
 
         return self._plan(Question(self._view, entry_of(kind, {KINDS[kind].column_key: column, **keys})))
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.expressions.whole_arrays import one_array
-from dpcore.batch.tables.kept import kept, kept_type
+from dpcore.tables.types.kept import kept, kept_type
+from dpcore.tables.types.whole_arrays import one_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

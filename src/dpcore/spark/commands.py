@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
-from dpcore.batch.commands import estimate as estimate_command
-from dpcore.batch.commands import privatize as privatize_command
-from dpcore.batch.commands import release as release_command
-from dpcore.batch.commands.engines import Engine
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.privatize.plan import Plan
-from dpcore.batch.tables.inputs import check_output_is_outside
-from dpcore.batch.tables.partitions import declared_sorts
-from dpcore.batch.tables.places import check_distinct
 from dpcore.errors import JobError
+from dpcore.jobs.commands import estimate as estimate_command
+from dpcore.jobs.commands import privatize as privatize_command
+from dpcore.jobs.commands import release as release_command
+from dpcore.jobs.commands.engines import Engine
+from dpcore.jobs.privatize_plan import Plan
 from dpcore.spark import settings
 from dpcore.spark.committed import write_committed
 from dpcore.spark.estimating import estimate as estimated
@@ -33,20 +29,24 @@ from dpcore.spark.reading import table_of
 from dpcore.spark.session import make_session, running_session
 from dpcore.spark.sinks import sink_of
 from dpcore.spark.watching import unlogged
+from dpcore.tables.inputs import check_output_is_outside
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.partitions import declared_sorts
+from dpcore.tables.places import check_distinct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
-    from dpcore.batch.commands.engines import Finished
-    from dpcore.batch.estimate.run import Estimates
-    from dpcore.batch.privatize.job import Job
-    from dpcore.batch.release.job import ReleaseJob
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.tables.places import Place
-    from dpcore.batch.tables.progress import Shown
+    from dpcore.jobs.commands.engines import Finished
+    from dpcore.jobs.estimate import Estimates
+    from dpcore.jobs.privatize_job import Job
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.request import ReleaseJob
     from dpcore.spark.sinks import Sink
+    from dpcore.tables.places import Place
+    from dpcore.tables.progress import Shown
 
 QUIET = {"spark.log.level": "ERROR"}
 """Settings of the sessions of commands, unless `--conf` has others: what Spark logs stands between lines of progress."""
@@ -239,7 +239,7 @@ def _check_places(job: Job | ReleaseJob, others: Sequence[Place]) -> None:
 
 
 def _plan_release(session: _Session, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]) -> ReleasePlan:
-    from dpcore.batch.release.plan import written_plan
+    from dpcore.query.plan import written_plan
 
     inputs = table_of(session(), job.input, declared_sorts(job.query))
     places = [*others, *input_places(inputs.snapshot.files)]

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._files import NO_DIGEST, digest_of
 from dpcore.accounting.ledger.states import reason_of
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.tables import metadata
 from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.spark.committers import check_committers
 from dpcore.spark.folders import FolderPublication, check_folder
@@ -21,6 +19,8 @@ from dpcore.spark.sinks import FILES, TABLES
 from dpcore.spark.snapshots import pinned
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers, stamp
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.output import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from dpcore.batch.tables.charge import Charge
-    from dpcore.batch.tables.progress import Shown
     from dpcore.rng import JobKey
     from dpcore.spark.outer_places import Place
     from dpcore.spark.sinks import Sink
+    from dpcore.tables.output.charge import Charge
+    from dpcore.tables.progress import Shown
 
 
 def write_committed(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:

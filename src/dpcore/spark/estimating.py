@@ -6,14 +6,14 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.estimate.run import Estimates, count, estimate_with
-from dpcore.batch.tables.inputs import Inputs
-from dpcore.batch.tables.progress import shown_by
-from dpcore.batch.tables.sources import Partitioned
+from dpcore.jobs.estimate import Estimates, count, estimate_with
 from dpcore.spark import settings
 from dpcore.spark.session import make_session
 from dpcore.spark.watching import unlogged, watched
 from dpcore.spark.workers import stamp
+from dpcore.tables.inputs import Inputs
+from dpcore.tables.progress import shown_by
+from dpcore.tables.sources import Partitioned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from dpcore import local
-    from dpcore.batch.tables.columns import NoisyColumn
-    from dpcore.batch.tables.progress import Shown
+    from dpcore.tables.progress import Shown
+    from dpcore.tables.randomise import NoisyColumn
 
 
 @unlogged()

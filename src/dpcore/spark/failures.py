@@ -16,8 +16,8 @@ import secrets
 from typing import TYPE_CHECKING
 
 from dpcore import errors
-from dpcore.batch.tables.values import CellError
 from dpcore.errors import DataError, DpcoreError, JobError, StorageError
+from dpcore.tables.types.values import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcore._files import NO_DIGEST, digest_of
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.values import CellError
-from dpcore.batch.tables.writers import open_writer
 from dpcore.errors import DataError, DpcoreError, StorageError, reason
 from dpcore.spark.noise_tasks import typed
 from dpcore.spark.workers import partition_number
+from dpcore.tables.output import metadata
+from dpcore.tables.output.writers import open_writer
+from dpcore.tables.types.values import CellError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dpcore.batch.jobfile.sections import Format
     from dpcore.spark.noise_tasks import NoiseTask
     from dpcore.spark.workers import Stamp
+    from dpcore.tables.sections import Format
 
 ANSWER = pa.schema([("partition", pa.int32()), ("name", pa.string()), ("rows", pa.int64()), ("bytes", pa.int64()), ("sha256", pa.string())])
 """Of an attempt: its partition, and of the file that it wrote the name, the rows, the size and the digest; no name without a row."""

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from dpcore._files import AtomicFolder
 from dpcore._sealed_files import move_into_place
 from dpcore._signals import Deferred
-from dpcore.batch.jobfile.sections import SUFFIXES
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.publication import Publication
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.spark.file_tasks import empty_file, sidecar_of
+from dpcore.tables.output import metadata
+from dpcore.tables.output.publication import Publication
+from dpcore.tables.sections import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dpcore._addresses import Location
     from dpcore._sealed_files import SealedFile
-    from dpcore.batch.jobfile.sections import Format
+    from dpcore.tables.sections import Format
 
 LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_")
 """Beginnings of names that Spark leaves in a folder of a table."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore.batch.tables import metadata
 from dpcore.rng import StreamPosition
 from dpcore.spark.canonical import canonical_parts
+from dpcore.tables.output import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore._backend import Key
-    from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.rng import CarriedKey
+    from dpcore.tables.randomise import NoisyColumn
 
 NOISE = "noise"
 """The purpose of these keys."""

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.privatize.plan import planned_for
-from dpcore.batch.tables.checks import check_curator, check_names, type_of_unit
-from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.errors import JobError
+from dpcore.jobs.privatize_plan import planned_for
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
 from dpcore.spark.repeated_rows import check_repeats
@@ -19,14 +16,17 @@ from dpcore.spark.row_order import comes_in_order, is_determined
 from dpcore.spark.snapshots import selected, with_names
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
 from dpcore.spark.workers import stamp
+from dpcore.tables.checks import check_curator, check_names, type_of_unit
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.units.row_hash import types_of_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from dpcore.batch.privatize.job import Job
-    from dpcore.batch.tables.columns import NoisyColumn
+    from dpcore.jobs.privatize_job import Job
     from dpcore.privacy import Privacy
+    from dpcore.tables.randomise import NoisyColumn
 
 FRAME = "a Spark frame"
 """Stands for the path of the input where a job names none, and in messages."""

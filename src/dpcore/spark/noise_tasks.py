@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.privatize.run import privatize_rows
+from dpcore.jobs.privatize import privatize_rows
 from dpcore.spark.noise_keys import BatchNoise, Identity, mechanism_parts
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.batch.tables.columns import NoisyColumn
     from dpcore.rng import CarriedKey
+    from dpcore.tables.randomise import NoisyColumn
 
 BATCH_ROWS = 1 << 14
 """Rows that share a key. The number is fixed: how Arrow's batches are cut depends on the bytes of the rows."""

@@ -8,9 +8,9 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpcore.batch.jobfile.local_paths import SCHEME
 from dpcore.errors import JobError, StorageError
 from dpcore.spark.reading import TABLE
+from dpcore.tables.local_paths import SCHEME
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -6,18 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.tables.inputs import check_output_is_outside
-from dpcore.batch.tables.places import ledger_places
-from dpcore.batch.tables.run_ids import canonical, declared_files
 from dpcore.errors import JobError
+from dpcore.tables.inputs import check_output_is_outside
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.places import ledger_places
+from dpcore.tables.run_ids import canonical, declared_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
 
-    from dpcore.batch.privatize.job import Job
+    from dpcore.jobs.privatize_job import Job
 
 INPUT = "a file of the input"
 

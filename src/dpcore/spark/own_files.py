@@ -5,10 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.privatize.plan import spend_of
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.charge import Charge
+from dpcore.jobs.privatize_plan import spend_of
 from dpcore.spark import settings
 from dpcore.spark.file_tasks import ANSWER_DDL, FileTask
 from dpcore.spark.folders import Answers, FolderPublication, check_folder
@@ -18,11 +15,14 @@ from dpcore.spark.reading import TABLE
 from dpcore.spark.snapshots import pinned
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import check_workers, stamp
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.output import metadata
+from dpcore.tables.output.charge import Charge
 
 if TYPE_CHECKING:
-    from dpcore.batch.tables.progress import Shown
     from dpcore.rng import JobKey
     from dpcore.spark.sinks import Sink
+    from dpcore.tables.progress import Shown
 
 
 def write_files(plan: NoisePlan, sink: Sink, progress: Shown, publication: FolderPublication | None = None) -> Written:

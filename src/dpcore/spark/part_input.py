@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.batch.tables.checked import checked
-from dpcore.batch.tables.inputs import Inputs
-from dpcore.batch.tables.pieces import FileInfo, Piece, slices
-from dpcore.batch.tables.rows import Part, Rows
+from dpcore.tables.formats.checked import checked
+from dpcore.tables.inputs import Inputs
+from dpcore.tables.pieces import FileInfo, Piece, slices
+from dpcore.tables.rows import Part, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from dpcore.batch.tables.pieces import Cut
-    from dpcore.batch.tables.sources import InputFile
+    from dpcore.tables.pieces import Cut
+    from dpcore.tables.sources import InputFile
 
 PLACE = Path("Spark")
 """What messages of tasks call their rows, which lie in no file."""

@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from dpcore._backend import default_threads
-from dpcore.batch.release.private_grouping import PrivateGrouping
-from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.row_hash import hash_key, types_of_rows
-from dpcore.batch.tables.row_words import ByValue
 from dpcore.errors import JobError, StorageError
+from dpcore.query.reads import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
 from dpcore.spark.part_tasks import Part, PartJob, counts_of, listing, merged, together
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.units.row_hash import hash_key, types_of_rows
+from dpcore.tables.units.row_random_bits import ByValue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
 
-    from dpcore.batch.release.answers import Answer
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.release.statistics import Measure
-    from dpcore.batch.tables.progress import Progress
+    from dpcore.query.answers import Answer
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.statistics import Measure
     from dpcore.spark.table_input import SparkInput
+    from dpcore.tables.progress import Progress
 
 Found = TypeVar("Found")
 PART = "place int, part binary"

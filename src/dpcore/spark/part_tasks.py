@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.tables.derivation import Derivations
-from dpcore.batch.tables.progress import Silent
 from dpcore.errors import DataError, DpcoreError, StorageError
+from dpcore.query.local_backend import LocalPasses
 from dpcore.spark.part_input import PartInput, planned, rows_of
 from dpcore.spark.spill_folders import spill_folder
+from dpcore.tables.progress import Silent
+from dpcore.tables.sql.derivation import Derivations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.release.statistics import Measure
-    from dpcore.batch.tables.pieces import FileInfo
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.statistics import Measure
+    from dpcore.tables.pieces import FileInfo
 
 REPLACEMENT = "\ufffd"
 

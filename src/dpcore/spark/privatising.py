@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.privatize.job import Job, load_job, parse_job
 from dpcore.errors import JobError, ParameterTypeError
+from dpcore.jobs.privatize_job import Job, load_job, parse_job
 from dpcore.spark import settings
 from dpcore.spark.committed import write_committed
 from dpcore.spark.noise_plans import FRAME, NoisePlan
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from dpcore.batch.tables.progress import Shown
     from dpcore.privacy import Privacy
     from dpcore.spark.noise_plans import Written
+    from dpcore.tables.progress import Shown
 
 UNNAMED = "unnamed.parquet"
 """Stands for the path of the output where a job names none."""

@@ -10,22 +10,22 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.jobfile.sections import SUFFIXES
-from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.partitions import INTEGERS, partitioned
 from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.parquet_columns import check_columns
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.watching import impatient
+from dpcore.tables.inputs import discover
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.partitions import INTEGERS, partitioned
+from dpcore.tables.sections import SUFFIXES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from dpcore.batch.jobfile.sections import InputSection
+    from dpcore.tables.sections import InputSection
 
 TABLE = "table:"
 """Beginning of an input that the catalogue of the session knows by its name: `table:db.visits`."""

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.job import ReleaseJob, load_release_job, parse_release_job
-from dpcore.batch.release.plan import written_plan
-from dpcore.batch.release.unwritten import NOWHERE, make_unwritten_plan
-from dpcore.batch.tables.partitions import declared_sorts
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
+from dpcore.query.plan import written_plan
+from dpcore.query.request import ReleaseJob, load_release_job, parse_release_job
 from dpcore.spark.output_places import input_places
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark
@@ -19,11 +18,12 @@ from dpcore.spark.session import make_session
 from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.table_source import SparkSource, checked_frame
 from dpcore.spark.watching import unlogged
+from dpcore.tables.partitions import declared_sorts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from dpcore.batch.tables.progress import Shown
+    from dpcore.tables.progress import Shown
 
 
 @unlogged()

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.batch.release.run import published
-from dpcore.batch.release.unwritten import answered
-from dpcore.batch.tables.progress import shown_by
+from dpcore.query.in_memory import answered
+from dpcore.query.run import published
 from dpcore.spark.part_passes import SparkPasses, moves_rows
 from dpcore.spark.repeated_rows import check_repeats
 from dpcore.spark.settings import check, check_durable
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.workers import check_workers
+from dpcore.tables.progress import shown_by
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.tables.progress import Shown
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.tables.progress import Shown
 
 
 def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown = None, *, is_written: bool = False) -> dict[str, Any]:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
 from dpcore._validation import check_choice
-from dpcore.batch.jobfile.local_paths import SCHEME
-from dpcore.batch.jobfile.sections import SUFFIXES, OutputSection
 from dpcore.errors import JobError, ParameterTypeError
 from dpcore.spark.reading import TABLE
+from dpcore.tables.local_paths import SCHEME
+from dpcore.tables.sections import SUFFIXES, OutputSection
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dpcore.batch.jobfile.sections import Format
-    from dpcore.batch.privatize.job import Job
+    from dpcore.jobs.privatize_job import Job
+    from dpcore.tables.sections import Format
 
 FILES = ("parquet", "csv", "arrow")
 """Formats of dpcore's own files."""

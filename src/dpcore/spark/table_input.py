@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcore.batch.tables.inputs import Inputs
-from dpcore.batch.tables.pieces import FileInfo
 from dpcore.spark.snapshots import Snapshot, pinned
+from dpcore.tables.inputs import Inputs
+from dpcore.tables.pieces import FileInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dpcore.batch.tables.pieces import Cut, Piece
-    from dpcore.batch.tables.sources import InputFile
+    from dpcore.tables.pieces import Cut, Piece
+    from dpcore.tables.sources import InputFile
 
 NAME = "Spark DataFrame"
 """What messages and ledgers call a table that has no path."""

@@ -14,9 +14,9 @@ from dpcore.spark.watching import unlogged
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.batch.release.plan import ReleasePlan
-    from dpcore.batch.tables.pieces import FileInfo
     from dpcore.frames.source import Source
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.tables.pieces import FileInfo
 
 
 @dataclass(frozen=True, slots=True)

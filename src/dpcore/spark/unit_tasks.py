@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.batch.expressions.whole_arrays import decoded
-from dpcore.batch.tables.row_hash import RowHash
-from dpcore.batch.tables.row_words import ByValue, words_of
-from dpcore.batch.tables.units import beyond
 from dpcore.spark.canonical import canonical_parts
 from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX
+from dpcore.tables.types.whole_arrays import decoded
+from dpcore.tables.units.row_hash import RowHash
+from dpcore.tables.units.row_random_bits import ByValue, words_of
+from dpcore.tables.units.units import beyond
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator

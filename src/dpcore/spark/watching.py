@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from dpcore.batch.tables.progress import Progress, Shown, shown_by
 from dpcore.spark.failures import from_spark
 from dpcore.spark.settings import has_executors
+from dpcore.tables.progress import Progress, Shown, shown_by
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,7 +42,7 @@ def watched(spark: SparkSession, action: Callable[[], Result], progress: Shown =
     action : callable
         Runs one or several jobs of Spark, one after another, and returns their result. It runs on a thread of its own.
     progress : callable or Progress, optional
-        Where the progress is shown; see `dpcore.batch.tables.progress`.
+        Where the progress is shown; see `dpcore.tables.progress`.
     stage : str, default ""
         The stage that begins here; empty if the caller has begun one.
 

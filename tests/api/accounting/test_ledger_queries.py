@@ -13,8 +13,8 @@ pytest.importorskip("pandas")
 from dpcore import ParameterError, ParameterTypeError, Privacy, PrivateTable
 from dpcore.accounting import Ledger
 from dpcore.batch import make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
-from dpcore.batch.tables.recorded import LISTED, LONGEST, MOST, in_words, recorded
 from dpcore.cli import run
+from dpcore.tables.recorded import LISTED, LONGEST, MOST, in_words, recorded
 from support.jobs import write_table
 from support.releases import REGIONS, clinic
 

@@ -20,13 +20,13 @@ from pyarrow import feather, fs
 
 from dpcore import PrivateTable
 from dpcore.accounting import Ledger
-from dpcore.batch.tables import parquet_input
-from dpcore.batch.tables.pieces import Cut, FileInfo, Piece
-from dpcore.batch.tables.table_columns import TableColumns
 from dpcore.errors import JobError, ParameterError, StorageError
 from dpcore.frames import dataset_source
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.sources import source_of
+from dpcore.tables.formats import parquet as parquet_input
+from dpcore.tables.formats.table_columns import TableColumns
+from dpcore.tables.pieces import Cut, FileInfo, Piece
 from support.frames import everything, keyed
 
 SECRET = "Ann Example"

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dpcore import BudgetError, ParameterError, PrivateTable
-from dpcore.batch.release.kinds import QUERY_SECTIONS
+from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.testing import KeyedRandom
 from support.frames import answers_of_job, keyed
 from support.jobs import KEY

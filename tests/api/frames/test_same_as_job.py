@@ -115,9 +115,9 @@ def test_methods_have_the_keys_of_their_kind():
     import inspect
 
     from dpcore import PrivateTable
-    from dpcore.batch.release.kinds import QUERY_SECTIONS
     from dpcore.frames.asking import NAMED
     from dpcore.frames.questions import methods
+    from dpcore.query.kinds import QUERY_SECTIONS
 
     elsewhere = {"kind", "group_by", "groups", "where"}
     kinds = {method: NAMED.get(method, method) for method in methods()}

@@ -14,8 +14,8 @@ pytest.importorskip("matplotlib")
 import pyarrow as pa
 
 from dpcore import cli
-from dpcore.batch.release.plots import DARKEST_NUMBERED
 from dpcore.pages.page import Pages
+from dpcore.query.plots import DARKEST_NUMBERED
 from support.html_pages import Page, numbers
 from support.jobs import people, write_table
 from support.releases import MADE_UP, QUERIES, clinic, release_text

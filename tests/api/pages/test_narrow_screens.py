@@ -14,7 +14,7 @@ pytest.importorskip("matplotlib")
 
 import numpy as np
 
-from dpcore.batch.release.page import ReleasePages
+from dpcore.query.page import ReleasePages
 from support.html_pages import Page
 
 LEAST = 12.0

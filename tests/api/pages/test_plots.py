@@ -12,12 +12,12 @@ pytest.importorskip("matplotlib")
 
 from matplotlib.patches import Rectangle
 
-from dpcore.batch.release import bin_axes
-from dpcore.batch.release import plots as release_plots
-from dpcore.batch.release.bin_axes import axis_of_bins, bin_axis, powers
-from dpcore.batch.release.plots import bin_plot, heat_map, quantile_plot
 from dpcore.pages import plots
 from dpcore.pages.plots import NARROW_WIDTH, WIDTH, frequency_plot, interval_plot, picture
+from dpcore.query import bin_axes
+from dpcore.query import plots as release_plots
+from dpcore.query.bin_axes import axis_of_bins, bin_axis, powers
+from dpcore.query.plots import bin_plot, heat_map, quantile_plot
 
 EVEN, UNEVEN, FAR_APART = np.array([0.0, 2.5, 5.0, 7.5]), np.array([-1.0, 0.0, 1.0, 10.0]), np.array([0.0, 1.0, 10.0, 1e6])
 TOO_FAR = np.array([10.0**6, 10.0**6 + 1, 10.0**6 + 2, 10.0**7])

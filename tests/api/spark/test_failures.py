@@ -7,12 +7,12 @@ import traceback
 
 import pytest
 
-from dpcore.batch.tables.values import CellError
 from dpcore.errors import DataError, DpcoreError, JobError, StorageError
 from dpcore.spark.failures import from_spark, sealed
 from dpcore.spark.part_tasks import guarded
 from dpcore.spark.rows_tasks import RowsTask
 from dpcore.spark.workers import Stamp, stamp
+from dpcore.tables.types.values import CellError
 
 CELL = "Ann Example HIV"
 
@@ -52,7 +52,7 @@ def test_an_error_of_a_cell_is_one_of_the_data():
     assert (type(found), str(found)) == (DataError, "column 'city': not one of the declared categories")
 
 
-@pytest.mark.parametrize("name", ["dpcore.errors.JobError", "dpcore.batch.tables.values.CellError"])
+@pytest.mark.parametrize("name", ["dpcore.errors.JobError", "dpcore.tables.types.values.CellError"])
 @pytest.mark.parametrize("seal", ["", f" (sealed {'0' * 32})"])
 def test_a_cell_that_looks_like_an_error_of_dpcore_is_not_shown(name, seal):
     found = from_spark(SparkError(f"[CAST_INVALID_INPUT] The value 'x\n {name}: {CELL}{seal}' of the type STRING cannot be cast"))

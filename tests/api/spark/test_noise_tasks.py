@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.batch.jobfile.columns import COLUMN_SECTIONS
-from dpcore.batch.tables import metadata
-from dpcore.batch.tables.columns import fitted, ready
-from dpcore.batch.tables.values import CellError
 from dpcore.rng import JobKey
 from dpcore.spark.noise_keys import Identity, batch_key, mechanism_parts
 from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX, NoiseTask, cut
+from dpcore.tables.output import metadata
+from dpcore.tables.randomise import fitted, ready
+from dpcore.tables.randomise_fields import COLUMN_SECTIONS
+from dpcore.tables.types.values import CellError
 from dpcore.testing import KeyedJobKey
 
 KEY = bytes(range(32))

@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.run import document_of, measure
-from dpcore.batch.release.unwritten import answers, make_unwritten_plan
-from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.progress import Silent
-from dpcore.batch.tables.row_hash import types_of_rows
-from dpcore.batch.tables.row_words import ByValue
 from dpcore.errors import DataError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
+from dpcore.query.in_memory import answers, make_unwritten_plan
+from dpcore.query.request import parse_release_job
+from dpcore.query.run import document_of, measured
+from dpcore.query.statistics import SumsOfGroups
 from dpcore.spark.part_tasks import PartJob, guarded
-from dpcore.sums import ExactSum
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.progress import Silent
+from dpcore.tables.units.row_hash import types_of_rows
+from dpcore.tables.units.row_random_bits import ByValue
 from support.every_query import UNITS, document, table
 from support.part_passes import PartPasses
 
@@ -37,7 +37,7 @@ def plan_of(folder, unit, rows, queries=None, **options):
 def in_parts(plan, rows, parts):
     """The document, from the statistics of parts."""
     passes = PartPasses(plan, rows, parts)
-    return document_of(plan, *measure(plan, passes), {}, Silent())
+    return document_of(*measured(plan, passes), {}, Silent())
 
 
 CASES = [pytest.param(unit, where, marks=[pytest.mark.long]) for unit in UNITS for where in (None, "p < 3")]
@@ -55,8 +55,8 @@ def statistics(folder, rows, parts, *, seed=1, together=True, choice=None):
     """The exact statistics of a few queries, of which a job without a test key chooses rows and values by a hash."""
     plan = plan_of(folder, "person", rows, key=None, queries=FEW)
     choice = choice or ByValue(bytes(16), types_of_rows([FileInfo(tuple(rows.column_names), rows.schema, None)]))
-    found, count = measure(plan, PartPasses(replace(plan, by_value=choice), rows, parts, seed, together=together))
-    return [np.asarray(each if not isinstance(each, ExactSum) else each.integers).tolist() for each in found], count
+    _, found, count = measured(plan, PartPasses(replace(plan, by_value=choice), rows, parts, seed, together=together))
+    return [each.totals[0].tolist() if isinstance(each, SumsOfGroups) else np.asarray(each).tolist() for each in found], count
 
 
 @pytest.mark.parametrize(("parts", "seed"), [(1, 2), (3, 3), (40, 4)])
@@ -77,7 +77,7 @@ def test_twins_with_a_divided_unit_or_another_key_are_found(tmp_path):
 
 def test_what_a_task_sends_and_gets_has_neither_ledger_nor_output(tmp_path):
     plan = plan_of(tmp_path, "person", table(ROWS, PEOPLE), queries=FEW)
-    job = PartJob.of(plan, FileInfo((), pa.schema([]), None))
+    job = PartJob.of(plan, [], FileInfo((), pa.schema([]), None))
     sent = pickle.loads(pickle.dumps(job))
     assert sent.plan.publication is None
     assert sent.plan.inputs is None

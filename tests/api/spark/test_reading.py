@@ -7,14 +7,14 @@ import os
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.unwritten import make_unwritten_plan
-from dpcore.batch.tables.pieces import FileInfo
 from dpcore.errors import DataError, JobError
+from dpcore.query.in_memory import make_unwritten_plan
+from dpcore.query.request import parse_release_job
 from dpcore.spark.parquet_columns import check_same
 from dpcore.spark.part_input import PartInput
 from dpcore.spark.part_tasks import PartJob
 from dpcore.spark.reading import folder_types
+from dpcore.tables.pieces import FileInfo
 
 COUNT = {"name": "n", "kind": "count", "epsilon": 1.0}
 
@@ -44,7 +44,8 @@ def test_files_with_other_columns_are_refused():
 def part_job(names, info, **privacy):
     privacy = {"max_epsilon": 1.0, "unit": "u", "max_rows_per_unit": 1} | privacy
     job = {"version": 1, "input": {"path": "f.csv"}, "output": {"path": os.devnull}, "privacy": privacy, "query": [COUNT]}
-    return PartJob.of(make_unwritten_plan(parse_release_job(job), PartInput.of(info, [])), info)
+    plan = make_unwritten_plan(parse_release_job(job), PartInput.of(info, []))
+    return PartJob.of(plan, [answer.measure for answer in plan.answers], info)
 
 
 @pytest.mark.parametrize("rows", [1, 2])
@@ -52,6 +53,6 @@ def test_units_of_a_csv_that_spark_could_not_read_as_they_are_end_the_job(rows):
     info = FileInfo(("u", "x"), None, None)
     job = part_job(("u", "x"), info, max_rows_per_unit=rows)
     good = pa.record_batch({"u": ["a", None, "ü"], "x": ["1", "\ufffd", "1"]})
-    assert job.tallied([good]).rows == 3
+    assert job.added_up([good]).rows == 3
     with pytest.raises(DataError, match="not UTF-8"):
-        job.tallied([good, pa.record_batch({"u": ["b", "\ufffd"], "x": ["1", "1"]})])
+        job.added_up([good, pa.record_batch({"u": ["b", "\ufffd"], "x": ["1", "1"]})])

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.row_hash import types_of_rows
 from dpcore.spark.canonical import canonical_parts
 from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX
 from dpcore.spark.unit_tasks import MEETING, WORD, UnitTask
 from dpcore.spark.workers import stamp
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.units.row_hash import types_of_rows
 from dpcore.testing import KeyedJobKey
 from support.laws import ERROR_RATE, binomial_p_value
 

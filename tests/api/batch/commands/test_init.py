@@ -10,7 +10,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.commands.draft import job_for, quoted
+from dpcore.jobs.commands.draft import job_for, quoted
 from support.jobs import Workplace, write_table
 
 SECRET = "nobody-may-see-this"
@@ -151,7 +151,7 @@ def test_a_draft_is_printed_or_written_once(place):
 
 def test_no_row_is_read(place, monkeypatch):
     source = write_table(TABLE, place.source)
-    monkeypatch.setattr("dpcore.batch.tables.rows.read_rows", lambda *_, **__: pytest.fail("rows were read"))
+    monkeypatch.setattr("dpcore.tables.rows.read_rows", lambda *_, **__: pytest.fail("rows were read"))
     drafted(place, source)
 
 

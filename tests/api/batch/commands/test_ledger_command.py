@@ -10,7 +10,7 @@ import pytest
 
 from dpcore import BudgetError, Privacy, __version__
 from dpcore.accounting import Budget, Ledger, zcdp_rho
-from dpcore.batch.release.page import ledger_shown
+from dpcore.query.page import ledger_shown
 from support.crashes import sealed
 from support.jobs import Workplace
 

@@ -13,7 +13,7 @@ import pytest
 
 import dpcore
 from dpcore import _backend
-from dpcore.batch.commands.progress import shown_on
+from dpcore.jobs.commands.progress import shown_on
 from support.jobs import COLUMNS, FORMATS, Workplace, damage, job_text, people, start, write_table
 
 WORDS = "the guarantee protects one row; a person with k rows is protected at k·ε"
@@ -183,9 +183,9 @@ def test_a_plain_line_that_is_cut_off_ends():
 @pytest.mark.parametrize("command", ["privatize", "release"])
 def test_progress_does_not_tell_how_long_the_text_before_a_row_is(place, monkeypatch, command):
     """A file that was read to its end is not one whose rows are all written, and a long cell puts the others elsewhere."""
-    monkeypatch.setattr("dpcore.batch.tables.pipeline.POLL_SECONDS", 0.0)
-    monkeypatch.setattr("dpcore.batch.tables.csv_input.BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr("dpcore.batch.tables.rows.MAX_PIECE_ROWS", 64)
+    monkeypatch.setattr("dpcore.tables.pipeline.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("dpcore.tables.formats.csv.BLOCK_BYTES", 1 << 12)
+    monkeypatch.setattr("dpcore.tables.rows.MAX_PIECE_ROWS", 64)
     source, said = place.folder / "in.csv", []
     text = job_text(source, place.target, {"visits": COLUMNS["visits"]}).partition("[[column]]")
     if command == "release":
@@ -267,7 +267,7 @@ def test_a_bug_shows_its_place_but_no_message(place, monkeypatch):
     def broken(*_args, **_kwargs):
         raise ZeroDivisionError(secret)
 
-    monkeypatch.setattr("dpcore.batch.commands.privatize.make_plan", broken)
+    monkeypatch.setattr("dpcore.jobs.commands.privatize.make_plan", broken)
     place.write_job()
     done = place.privatize()
     assert done.code == 1

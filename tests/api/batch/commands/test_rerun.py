@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.batch.tables import run_ids
+from dpcore.tables import run_ids
 from support.jobs import COLUMNS, Workplace, people, write_table
 from support.releases import Counter, clinic
 

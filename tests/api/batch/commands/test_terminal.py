@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dpcore._terminal import make_table, print_table, wants_json
-from dpcore.batch.commands.answers_text import answer_table
+from dpcore.jobs.commands.answers_text import answer_table
 from support.jobs import Workplace, people, start, write_table
 from support.releases import QUERIES, Counter, clinic
 

@@ -16,7 +16,7 @@ import pytest
 import dpcore
 from dpcore import local
 from dpcore.batch import JobError, estimate
-from dpcore.batch.estimate.run import report_name
+from dpcore.jobs.estimate import report_name
 from dpcore.pages.numbers import json_text, misses, plain_number, readable
 from dpcore.pages.plots import percentage, shortened, shown_range
 from dpcore.testing import KeyedRandom

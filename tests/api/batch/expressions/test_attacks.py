@@ -6,11 +6,11 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.expressions.allowed import FUNCTIONS, INFIX, LONGEST_ROW, TYPES
-from dpcore.batch.expressions.database import opened
-from dpcore.batch.expressions.evaluation import Evaluation
-from dpcore.batch.expressions.program import Compiler
 from dpcore.errors import JobError
+from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_ROW, TYPES
+from dpcore.tables.sql.database import opened
+from dpcore.tables.sql.evaluation import Evaluation
+from dpcore.tables.sql.program import Compiler
 from support.expressions import HARMLESS, HOSTILE
 
 COLUMNS = {"a": "BIGINT", "b": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "t": "VARCHAR", "d": "DATE", "ts": "TIMESTAMP", "f": "BOOLEAN"}

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.batch import load_job, make_release_plan, release
-from dpcore.batch.release.job import load_release_job
 from dpcore.cli import run
+from dpcore.query.request import load_release_job
 
 pytestmark = pytest.mark.source_tree
 

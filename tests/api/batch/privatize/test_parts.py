@@ -8,10 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from dpcore.batch.tables import arrow_input, parquet_input, pieces, sources
-from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.pieces import Cut
 from dpcore.errors import StorageError
+from dpcore.tables import pieces, sources
+from dpcore.tables.formats import arrow as arrow_input
+from dpcore.tables.formats import parquet as parquet_input
+from dpcore.tables.inputs import discover
+from dpcore.tables.pieces import Cut
 from support.jobs import people, write_table
 
 ROWS = 1000

@@ -9,12 +9,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.expressions.arrow_values import database_type
-from dpcore.batch.release.calibration import read_of
-from dpcore.batch.release.job import parse_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
 from dpcore.errors import JobError
+from dpcore.query.plan import make_release_plan, read_of
+from dpcore.query.request import parse_release_job
+from dpcore.query.run import run
+from dpcore.tables.sql.arrow_values import database_type
 from support.jobs import write_table
 
 ROWS = 40

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.cells import Binned, Declared, OnGrid, Reals, Within
-from dpcore.batch.tables.categories import declared_by
+from dpcore.query.encoders import Binned, Declared, OnGrid, Reals, Within
 from dpcore.sums import clamped_sum
+from dpcore.tables.types.categories import declared_by
 
 BOUNDS = ((0.0, 0.1), (0.5, 1.0), (0.0, 2049.0), (-5.0, 70000.0), (1, 2**60), (0.5, 2.0**63), (-(2**63), 2**62))
 FLOATS = [0.0, 0.1, 0.5, 1.0, 2.0, 2048.0, 65504.0, float("inf"), -float("inf")]

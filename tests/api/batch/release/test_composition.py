@@ -12,9 +12,9 @@ import pytest
 
 from dpcore.accounting import Ledger, Uses, pld, zcdp_delta, zcdp_epsilon
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.release import composition
 from dpcore.errors import BudgetError, JobError
 from dpcore.privacy import as_written
+from dpcore.query import composition
 from support.jobs import write_table
 from support.releases import Counter, clinic
 
@@ -132,7 +132,7 @@ def test_rho_of_a_job_fits_its_budget_and_fills_it(place, relation, unit, delta)
 
 def test_what_has_no_rho_costs_that_of_its_epsilon_and_fails_with_its_delta(place, monkeypatch):
     from dpcore.accounting import rho_pure
-    from dpcore.batch.release.answers import OneDraw
+    from dpcore.query.answers import OneDraw
 
     queries = {"a": HISTOGRAM | {"delta": 4e-7, "epsilon": 0.1}, "b": HISTOGRAM | {"delta": 5e-7, "weight": 1}}
     monkeypatch.setattr(OneDraw, "rho", property(lambda _: None))

@@ -10,12 +10,12 @@ from fractions import Fraction
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.job import load_release_job, parse_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.points import ExactPoints, needs_steps
-from dpcore.batch.release.run import run
-from dpcore.batch.tables.decimals import common_type, counted, ratio_of, steps
 from dpcore.errors import JobError
+from dpcore.query.grids import ExactPoints, needs_steps
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job, parse_release_job
+from dpcore.query.run import run
+from dpcore.tables.types.decimals import common_type, counted, ratio_of, steps
 from support.answers import exact_sums
 from support.jobs import write_table
 from support.releases import Counter

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from dpcore.accounting import rho_pure
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
 from support.jobs import write_table
 from support.releases import Counter
 

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.group_words import GroupNames
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import measure
+from dpcore.query.local_backend import LocalPasses
+from dpcore.query.plan import make_release_plan
+from dpcore.query.prose import GroupNames
+from dpcore.query.request import load_release_job
+from dpcore.query.run import measured as measured_by
 from support.jobs import FORMATS, refused, write_table
 from support.releases import Counter
 
@@ -158,7 +158,7 @@ def measured(place, table, queries, privacy=None, ending="parquet", threads=2, p
     place.source = write_table(table, place.folder / f"in.{ending}", row_group_rows=131)
     place.write_release(queries, privacy=privacy or {})
     plan = make_release_plan(load_release_job(place.job), overwrite=True)
-    tallies, rows = measure(plan, LocalPasses(Room(place.folder / "spill"), threads, Quiet(), piece_rows))
+    _, tallies, rows = measured_by(plan, LocalPasses(Room(place.folder / "spill"), threads, Quiet(), piece_rows))
     assert rows == len(table)
     return plan, dict(zip(queries, tallies, strict=True))
 
@@ -170,7 +170,7 @@ def test_all_combinations_of_lists_bins_and_dates(place, ending):
     rows = by_group(people())
     keys = list(itertools.product(["south", "north"], itertools.pairwise(EDGES), MONTHS))
     assert plan.grouping.size == len(keys) == 18
-    declared = plan.answers[0].declared()
+    declared = plan.answers[0].public_parameters()
     assert declared["group_by"] == ["region", "age", "day"]
     assert (
         list(zip(*([tuple(key) if isinstance(key, list) else key for key in each] for each in declared["groups"].values()), strict=True))
@@ -213,7 +213,10 @@ def test_the_rows_of_a_public_table_are_the_groups(place, way, ending):
     plan, tallies = measured(place, people(), queries, ending=ending)
     rows = by_group(people(), lambda row: (row["region"], row["visits"]))
     text = str if way == ending == "csv" else int  # Where neither file has types, text is compared.
-    assert plan.answers[0].declared()["groups"] == {"region": [one for one, _ in wanted], "visits": [text(one) for _, one in wanted]}
+    assert plan.answers[0].public_parameters()["groups"] == {
+        "region": [one for one, _ in wanted],
+        "visits": [text(one) for _, one in wanted],
+    }
     for name, query in KINDS.items():
         for group, key in enumerate(wanted):
             assert exact(query, tallies[name], group) == statistic(query, rows.get(key, [])), (name, key)
@@ -234,8 +237,8 @@ def test_pieces_and_threads_do_not_matter(place):
     answers = []
     for threads, piece_rows in ((1, None), (2, 10), (3, 77)):
         plan, tallies = measured(place, people(), queries, privacy, threads=threads, piece_rows=piece_rows)
-        from dpcore.batch.jobfile.sections import key_of
-        from dpcore.batch.release.streams import QueryDraws
+        from dpcore.query.plan import QueryDraws
+        from dpcore.tables.sections import key_of
 
         key = key_of(plan.job.testing)
         assert key is not None
@@ -273,11 +276,11 @@ def test_a_whole_job(place):
 
 def test_one_column_of_a_list_has_keys_by_column(place):
     plan, _ = measured(place, people(), {"n": {"kind": "count", "group_by": ["region"], "groups": ["north"]}})
-    assert plan.answers[0].declared() == {"group_by": ["region"], "groups": {"region": ["north"]}}
+    assert plan.answers[0].public_parameters() == {"group_by": ["region"], "groups": {"region": ["north"]}}
     plan, _ = measured(
         place, people(), {"n": {"kind": "count", "group_by": "age", "groups": {"age": {"bins": 2, "lower": 0, "upper": 10}}}}
     )
-    assert plan.answers[0].declared() == {"group_by": "age", "groups": [[0.0, 5.0], [5.0, 10.0]]}
+    assert plan.answers[0].public_parameters() == {"group_by": "age", "groups": [[0.0, 5.0], [5.0, 10.0]]}
 
 
 TWO = {"group_by": ["region", "visits"]}

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
 from support.jobs import FORMATS, write_table
 from support.releases import SURE, Counter
 

@@ -13,11 +13,11 @@ pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from dpcore import pages
-from dpcore.batch.commands import answers_text
-from dpcore.batch.release.page import ReleasePages
-from dpcore.batch.release.plots import label_levels
-from dpcore.batch.release.words import bin_names, limits_in_words, quantile_name
 from dpcore.errors import JobError, StorageError
+from dpcore.jobs.commands import answers_text
+from dpcore.query.page import ReleasePages
+from dpcore.query.plots import label_levels
+from dpcore.query.prose import bin_names, limits_in_words, quantile_name
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
 

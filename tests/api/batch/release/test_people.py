@@ -11,10 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
-from dpcore.batch.tables import by_unit, whole_units
+from dpcore.query import unit_statistics as whole_units
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
+from dpcore.tables.units import by_unit
 from support.jobs import FORMATS, write_table
 from support.laws import p_value
 from support.releases import Counter
@@ -206,8 +207,8 @@ def test_values_of_every_type_are_compared_as_they_are(place, name):
 
 
 def test_jobs_without_these_keys_keep_their_run_ids(place):
-    from dpcore.batch.release.job import parse_release_job
-    from dpcore.batch.tables.run_ids import run_ids
+    from dpcore.query.request import parse_release_job
+    from dpcore.tables.run_ids import run_ids
 
     job = {
         "version": 1,

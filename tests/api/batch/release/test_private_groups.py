@@ -13,8 +13,9 @@ import pytest
 
 from dpcore import selection
 from dpcore.batch import make_release_plan, parse_release_job, release
-from dpcore.batch.release import key_counts, released_keys
 from dpcore.errors import JobError, StorageError
+from dpcore.query import local_backend as key_counts
+from dpcore.query import run as released_keys
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, write_table
 from support.releases import Counter

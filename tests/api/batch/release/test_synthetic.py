@@ -14,14 +14,14 @@ import pytest
 from pyarrow import ipc
 
 from dpcore.accounting import Ledger, rho_pure, zcdp_rho
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.joint_counts import Counts, Histogram
-from dpcore.batch.release.kinds.synthetic import PAIR_CELLS, cut
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
-from dpcore.batch.release.sensitivity import Contribution
-from dpcore.batch.tables import metadata
+from dpcore.query.kinds.synthetic import PAIR_CELLS, cut
+from dpcore.query.made_rows import Counts, Histogram
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
+from dpcore.query.sensitivity import Contribution
 from dpcore.rng import STREAM_VERSION
+from dpcore.tables.output import metadata
 from support.jobs import FORMATS, read_table, write_table
 from support.releases import MADE_UP, QUERIES, Counter, cells_of, clinic
 
@@ -358,7 +358,7 @@ def test_the_ledger_pays_for_it(place):
 
 def test_only_jobs_with_a_table_load_what_draws_rows():
     """It loads SciPy, which takes longer than many a job."""
-    program = "import sys, dpcore.batch.release; print([name for name in ('dpcore.distributions', 'scipy') if name in sys.modules])"
+    program = "import sys, dpcore.query.run; print([name for name in ('dpcore.distributions', 'scipy') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore.batch.jobfile.times import Timed, parsed
-from dpcore.batch.release.job import load_release_job
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import run
+from dpcore.query.plan import make_release_plan
+from dpcore.query.request import load_release_job
+from dpcore.query.run import run
+from dpcore.tables.types.timed import Timed, parsed
 from support.jobs import write_table
 from support.releases import Counter
 
@@ -67,7 +67,7 @@ def test_numbers(place, name, source):
 
 def test_decimals_are_the_nearest_floats(place):
     """Those with 15 digits, so that bounds and edges that a job writes as decimals mean the same numbers."""
-    from dpcore.batch.tables.plain import numbers
+    from dpcore.tables.types.plain import numbers
 
     rng = np.random.default_rng(5)
     for scale in range(16):
@@ -78,7 +78,7 @@ def test_decimals_are_the_nearest_floats(place):
 
 
 def test_decimals_of_any_size_are_near(place):
-    from dpcore.batch.tables.plain import numbers
+    from dpcore.tables.types.plain import numbers
 
     values = [D(sign * (10**digits + 7)) for digits in range(76) for sign in (1, -1)] + [D(2**63), D(-(2**63)), D(-(2**64) + 5), D(2**127)]
     found = numbers(pa.array([*values, None], pa.decimal256(76, 0))).to_pylist()
@@ -225,7 +225,7 @@ def expected_of(name):
 
 
 def times_of(value, like):
-    from dpcore.batch.jobfile.times import timed
+    from dpcore.tables.types.timed import timed
 
     sort = parsed(like)[0]
     if isinstance(value, dt.timedelta):
@@ -315,7 +315,7 @@ def test_bounds_that_fit_no_column_are_refused(place, query, said):
 @pytest.mark.parametrize("sort", ["date", "timestamp", "time", "duration", "instant"])
 def test_hostile_times_end_no_job(sort):
     """Any 64 bits are some date: those out of the calendar are far away."""
-    from dpcore.batch.tables.times import numbers
+    from dpcore.tables.types.times import numbers
 
     words = np.array([0, -1, 2**63 - 1, -(2**63), 10**18, -(10**18)], np.int64)
     kinds = {
@@ -336,8 +336,8 @@ def test_hostile_times_end_no_job(sort):
 @pytest.mark.parametrize("kind", [pa.decimal128(9, 2), pa.float64(), pa.int64(), pa.bool_(), *VIEWS], ids=str)
 def test_labels_without_any_value_are_missing(kind):
     """Such a dictionary has no entry."""
-    from dpcore.batch.tables.categories import declared_by
-    from dpcore.batch.tables.plain import numbers
+    from dpcore.tables.types.categories import declared_by
+    from dpcore.tables.types.plain import numbers
 
     cells = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], kind))
     if kind not in VIEWS:

@@ -5,19 +5,20 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter as Multiset
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.release.calibration import contribution
-from dpcore.batch.release.job import load_release_job, parse_release_job
-from dpcore.batch.release.local_passes import LocalPasses
-from dpcore.batch.release.plan import make_release_plan
-from dpcore.batch.release.run import measure
-from dpcore.batch.release.sensitivity import SQRT2_UP, Contribution
-from dpcore.batch.tables.units import choose_rows
+from dpcore.query.local_backend import LocalPasses
+from dpcore.query.plan import contribution, make_release_plan
+from dpcore.query.request import load_release_job, parse_release_job
+from dpcore.query.run import measured
+from dpcore.query.sensitivity import SQRT2_UP, Contribution
+from dpcore.tables.units.units import choose_rows
+from support.answers import exact_sums
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value
 from support.losses import largest_loss
@@ -59,7 +60,7 @@ def kept_rows(place, table, rows, groups=None, key=bytes(32)):
     privacy = {"unit": "person", "max_rows_per_unit": rows} | ({} if groups is None else {"max_groups_per_unit": groups})
     grouped = {} if groups is None else {"group_by": "region", "groups": ["a", "b", "c", "d"]}
     plan = planned(place, table, {"n": {"kind": "count", **grouped}}, privacy, key)
-    from dpcore.batch.jobfile.sections import key_of
+    from dpcore.tables.sections import key_of
 
     grouping = None if groups is None else plan.grouping
     kept = choose_rows(plan, key_of(plan.job.testing), place.folder / "spill", 2, lambda rows, fraction: None, grouping=grouping)
@@ -259,23 +260,23 @@ QUERIES = {
 def tallies(place, table, privacy):
     """The exact statistics under a fixed key, as vectors."""
     plan = planned(place, table, QUERIES, privacy)
-    found, _ = measure(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
+    _, found, _ = measured(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
     by_name = dict(zip(QUERIES, found, strict=True))
     quantile = plan.answers[list(QUERIES).index("median")]
     return plan, {
-        "n": [by_name["n"]],
-        "some": [by_name["some"]],
-        "cells": by_name["cells"].tolist(),
-        "sum": [Fraction(by_name["sum"].integers) * Fraction(by_name["sum"].grid)],
-        "mean": [Fraction(by_name["mean"].integers) * Fraction(by_name["mean"].grid)],
-        "median": quantile.utilities(by_name["median"], Fraction(3, 10)).tolist(),
-        "sums": [Fraction(each) * Fraction(by_name["sums"].sums.grid) for each in by_name["sums"].sums.integers],
-        "top": by_name["top"].tolist(),
+        "n": [by_name["n"][0]],
+        "some": [by_name["some"][0]],
+        "cells": by_name["cells"][0, :-1].tolist(),
+        "sum": exact_sums(by_name["sum"]),
+        "mean": exact_sums(by_name["mean"]),
+        "median": quantile.utilities(by_name["median"][0, :-1], Fraction(3, 10)).tolist(),
+        "sums": exact_sums(by_name["sums"]),
+        "top": by_name["top"][0, :-1].tolist(),
         "cells by": by_name["cells by"][:-1, :-1].reshape(-1).tolist(),
         "median by": [
             utility
             for counts in by_name["median by"][:-1, :-1]
-            for utility in plan.answers[list(QUERIES).index("median by")].each.utilities(counts, Fraction(3, 10)).tolist()
+            for utility in plan.answers[list(QUERIES).index("median by")].utilities(counts, Fraction(3, 10)).tolist()
         ],
         "top by": by_name["top by"][:-1, :-1].reshape(-1).tolist(),
     }
@@ -326,7 +327,7 @@ def test_neighbouring_tables_differ_by_no_more_than_the_noise_hides(place, relat
             moved = max(map(abs, change)) if name in {"median", "top"} else sum(map(abs, change))
             if name == "median by":  # of each group the point that moves most, in tenths of a rank
                 moved = sum(max(map(abs, change[place : place + 17])) for place in range(0, len(change), 17))
-                sensitivity = answer.each.sensitivities[0] * answer.each.moved
+                sensitivity = answer.sensitivities[0] * answer.moved
             assert moved <= sensitivity, name
             largest[name] = max(largest[name], float(moved / sensitivity))
     assert not [(name, value) for name, value in largest.items() if value <= 0.5 and name not in quiet]
@@ -345,23 +346,21 @@ def losses(place, privacy, tables):
     found = []
     for table in tables:
         plan = planned(place, table, MOMENTS, privacy)
-        tallies, _ = measure(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
-        found.append(dict(zip(MOMENTS, tallies, strict=True)))
-    answers = dict(zip(MOMENTS, plan.answers, strict=True))
+        passes = LocalPasses(Room(place.folder / "spill"), 2, Quiet())
+        plan, totals, _ = measured(plan, passes)
+        answers = dict(zip(MOMENTS, plan.answers, strict=True))
+        between = replace(answers["found"], found=(0, 102)).inner
+        waiting = replace(answers["found"], found=None)
+        others = [
+            passes.add_up(plan, [None] * (len(MOMENTS) - 1) + [each], "")[0][-1] for each in (waiting.measure_of_bins, between.measure)
+        ]
+        found.append({name: list(each.each()) for name, each in zip(MOMENTS, totals, strict=True) if name != "found"} | {"found": others})
     one, other = found
-    yield "var", largest_loss(answers["var"], one["var"], other["var"])
-    each = [moments_of_groups(answers["vars"], tally["vars"]) for tally in found]
-    yield "vars", sum(largest_loss(answers["vars"].each, *pair) for pair in zip(*each, strict=True))
-    yield "covariance", largest_loss(answers["covariance"], one["covariance"], other["covariance"])
-    bins = sum(abs(a - b) for a, b in zip(one["found"].rows, other["found"].rows, strict=True))
-    inner = answers["found"]._inner(0, 102)
-    between = largest_loss(inner, *(each["found"].moments(0, 102)[0] for each in found))
-    yield "found", bins / Fraction(answers["found"].bins.scale) + between
-
-
-def moments_of_groups(answer, tally):
-    """The exact moments of each group."""
-    return list(tally.each())
+    for name in ("var", "vars", "covariance"):
+        yield name, sum(largest_loss(answers[name], *pair) for pair in zip(one[name], other[name], strict=True))
+    bins = int(np.abs(one["found"][0] - other["found"][0]).sum())
+    moments = (each["found"][1].each() for each in found)
+    yield "found", bins / Fraction(answers["found"].bins.scale) + largest_loss(between, *(next(each) for each in moments))
 
 
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])

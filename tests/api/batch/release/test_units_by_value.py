@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.tables import row_words
+from dpcore.tables.units import row_random_bits as row_words
 from support.frames import FRAMES, asked, keyed
 from support.jobs import write_table
 from support.units_by_value import OTHER_TYPES, PRIVACY, QUERIES, ROWS, TABLE, answers, job_of, shuffled

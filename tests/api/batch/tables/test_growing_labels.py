@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from dpcore import PrivateTable
-from dpcore.batch.tables import arrow_input
 from dpcore.errors import StorageError
+from dpcore.tables.formats import arrow as arrow_input
 
 COUNT = {"epsilon": 1e6, "missing": "skip"}
 NOT_UTF8 = b"caf\xe9"

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import StorageError, estimate
-from dpcore.batch.jobfile.near_names import near_name, slips, suggestion
-from dpcore.batch.tables import rows, sources
-from dpcore.batch.tables.delta import is_installed
+from dpcore.tables import rows, sources
+from dpcore.tables.formats.delta import is_installed
+from dpcore.tables.near_names import near_name, slips, suggestion
 from support.jobs import COLUMNS, FORMATS, Workplace, people, read_table, write_table
 from support.releases import Counter
 

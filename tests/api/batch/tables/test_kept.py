@@ -8,9 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from dpcore.batch.tables import writers
-from dpcore.batch.tables.kept import kept, kept_type
-from dpcore.batch.tables.sizes import total_varying_bytes, varying_bytes
+from dpcore.tables.output import writers
+from dpcore.tables.types.kept import kept, kept_type
+from dpcore.tables.types.sizes import total_varying_bytes, varying_bytes
 from support.jobs import FORMATS, Workplace, read_table, write_table
 
 MARK = "MARKMARK"

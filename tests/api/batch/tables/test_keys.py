@@ -9,7 +9,7 @@ import random
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.tables.keys import LONGEST_TEXT, KeyColumn, encoded, parts_of
+from dpcore.tables.types.keys import LONGEST_TEXT, KeyColumn, encoded, parts_of
 
 COLUMNS = {
     "text": (pa.string(), ["", "a", "aa", "ab", "b", "ä", "€", "z" * LONGEST_TEXT]),

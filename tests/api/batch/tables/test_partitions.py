@@ -10,9 +10,9 @@ import pytest
 
 from dpcore import PrivateTable
 from dpcore.batch import JobError
-from dpcore.batch.tables.inputs import discover, narrowest
-from dpcore.batch.tables.pieces import Cut, FileInfo
-from dpcore.batch.tables.rows import read_rows
+from dpcore.tables.inputs import discover, narrowest
+from dpcore.tables.pieces import Cut, FileInfo
+from dpcore.tables.rows import read_rows
 from support.jobs import COLUMNS, Workplace, read_table, write_table
 from support.releases import Counter
 

@@ -11,11 +11,12 @@ import pytest
 from pyarrow import ipc
 
 from dpcore.batch import estimate, make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
-from dpcore.batch.tables import columns, parquet_input
-from dpcore.batch.tables.inputs import discover
-from dpcore.batch.tables.pieces import Cut
-from dpcore.batch.tables.rows import ROWS_BYTES, WIDE_BYTES, joined, piece_rows_for, read_rows
 from dpcore.errors import DataError, StorageError
+from dpcore.tables import randomise as columns
+from dpcore.tables.formats import parquet as parquet_input
+from dpcore.tables.inputs import discover
+from dpcore.tables.pieces import Cut
+from dpcore.tables.rows import ROWS_BYTES, WIDE_BYTES, joined, piece_rows_for, read_rows
 from support.jobs import COLUMNS, FORMATS, KEY, decoded, people, write_table
 
 ROWS, PIECE = 12_000, 100
@@ -25,7 +26,7 @@ QUERIES = [
     {"name": "states", "kind": "histogram", "column": "state", "categories": [f"state {i}" for i in range(5)], "missing": "state 0"},
     {"name": "cost", "kind": "mean", "column": "cost", "lower": 0, "upper": 62.5, "missing": 0},
 ]
-running = importlib.import_module("dpcore.batch.release.totals")
+running = importlib.import_module("dpcore.query.local_backend")
 TABLE = people(ROWS)
 
 
@@ -119,7 +120,7 @@ def test_long_text_and_other_types_are_not_joined(tmp_path, monkeypatch):
     table = pa.table({"note": ["x" * 100] * 10})
     text = write_table(table, tmp_path / "text" / "in.parquet", row_group_rows=1)
     inputs = discover(str(text))
-    monkeypatch.setattr("dpcore.batch.tables.rows.PIECE_BYTES", 350)
+    monkeypatch.setattr("dpcore.tables.rows.PIECE_BYTES", 350)
     assert [len(rows.batch) for rows in read_rows(inputs, {"note": pa.string()}, Cut(10))] == [3, 3, 3, 1]
     batches = [pa.table({"label": pa.array([f"a {i}"]).dictionary_encode()}).to_batches()[0] for i in range(300)]
     with ipc.new_file(tmp_path / "labels.arrow", batches[0].schema, options=ipc.IpcWriteOptions(unify_dictionaries=False)) as writer:
@@ -176,7 +177,7 @@ def test_rows_before_an_error_come_before_it():
 
 
 def _one_row(first):
-    from dpcore.batch.tables.rows import Part, Rows
+    from dpcore.tables.rows import Part, Rows
 
     return Rows(pa.record_batch({"x": [first]}), (Part(0, None, first),), first, 0.0)
 

@@ -6,8 +6,8 @@ import pytest
 
 from dpcore.accounting import Ledger
 from dpcore.batch import estimate, load_job, make_plan, privatize
-from dpcore.batch.tables.progress import PARTS, shown_by
 from dpcore.errors import ParameterTypeError
+from dpcore.tables.progress import PARTS, shown_by
 from support.jobs import COLUMNS, Workplace, people, write_table
 
 

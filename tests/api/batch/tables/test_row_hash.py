@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.batch.tables.pieces import FileInfo
-from dpcore.batch.tables.row_hash import Cells, RowHash, derived, is_hashed, types_of_rows
-from dpcore.batch.tables.row_words import RowValues, ValueWords, repeats
+from dpcore.tables.pieces import FileInfo
+from dpcore.tables.units.row_hash import Cells, RowHash, derived, is_hashed, types_of_rows
+from dpcore.tables.units.row_random_bits import RowValues, ValueWords, repeats
 
 KEY = bytes(range(16))
 DAY = dt.date(2013, 1, 31)

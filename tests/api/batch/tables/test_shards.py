@@ -12,9 +12,9 @@ from pyarrow import ipc
 
 from dpcore.accounting import Ledger
 from dpcore.batch import JobError, StorageError, estimate, make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
-from dpcore.batch.tables import sharded, shards, writers
-from dpcore.batch.tables.inputs import discover
 from dpcore.errors import DataError
+from dpcore.tables.inputs import discover
+from dpcore.tables.output import sharded, shards, writers
 from support.jobs import COLUMNS, KEY, Workplace, people, read_table, refused, write_table
 
 ROWS = 5000
@@ -320,6 +320,6 @@ def test_a_run_that_a_ledger_knows_is_not_repeated(place, monkeypatch):
 
 
 def test_the_number_of_shards_is_a_part_of_the_run(place):
-    from dpcore.batch.tables.run_ids import run_ids
+    from dpcore.tables.run_ids import run_ids
 
     assert len({run_ids(parse_job(document(place, shards=value))) for value in (None, 1, 2, "auto")}) == 4

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore._backend import end_of_record, split_records
-from dpcore.batch.tables import texts
-from dpcore.batch.tables.csv_input import NULLS
+from dpcore.tables.formats.csv import NULLS
+from dpcore.tables.types import texts
 from support.hostile import TEXT_CELLS
 
 CELLS = (

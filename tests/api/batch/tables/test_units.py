@@ -12,8 +12,8 @@ import pytest
 
 from dpcore._backend import uniform_words
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.batch.tables import by_unit, contributions, units
 from dpcore.errors import StorageError
+from dpcore.tables.units import by_unit, contributions, units
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, Workplace, read_table, write_table
 from support.releases import Counter

@@ -1,1 +1,0 @@
-"""From tables of reports to estimates: the metadata of tables, the run, its page."""

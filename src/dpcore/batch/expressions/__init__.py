@@ -1,1 +1,0 @@
-"""Expressions of SQL over one row: checked text, and its values for the rows of a batch."""

@@ -1,1 +1,0 @@
-"""From a TOML file to checked sections, and explanations of mistakes in it."""

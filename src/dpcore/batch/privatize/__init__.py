@@ -1,1 +1,0 @@
-"""Local privacy for tables: the job, its plan, its run, its page."""

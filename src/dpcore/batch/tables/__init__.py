@@ -1,1 +1,0 @@
-"""Tables: formats, pieces, types, encodings, units, metadata, and outputs that are complete or absent."""

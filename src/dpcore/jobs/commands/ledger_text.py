@@ -1,0 +1,68 @@
+"""Text of `dpcore ledger`: help, and the tables that show a ledger."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpcore._terminal import make_table
+from dpcore.pages.numbers import plain_number, rounded_down, rounded_up
+from dpcore.tables.recorded import in_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from rich.table import Table
+
+PARTS = ("budget", "spent", "unfinished", "failed", "remaining")
+SPENT = ("spent", "unfinished", "failed")
+"""The parts that are rounded up. The others are what may be spent, and are rounded down."""
+NOTES = {"unfinished": " (part of spent: jobs that are running or were killed)", "failed": " (part of spent)"}
+NOTHING_SPENT = "Nothing has been spent."
+SHOWN = 8
+"""Queries of a spend in a table."""
+
+
+def describe(state: Mapping[str, Any]) -> str:
+    """Describe a ledger: what it is for, its budget, and what is spent and left of it, one line each."""
+    rule = "rho and the delta of failures add up" if state["kind"] == "zcdp" else "epsilon and delta add up"
+    lines = [f"ledger      {state['path']} (kind {state['kind']}: {rule}; {about(state)})"]
+    for part in PARTS:
+        note = NOTES.get(part, "") if any(state[part].values()) else ""
+        lines.append(f"{part:<10}  {amount(state[part], up=part in SPENT)}{note}")
+    return "\n".join(lines)
+
+
+def entries_table(state: Mapping[str, Any]) -> Table:
+    """Make a table of the spends. Columns that no spend fills are left out."""
+    numbers = ("id", *state["budget"])
+    keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version", "user", "host"]
+    keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
+    headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
+    rows = [row for entry in state["entries"] for row in _rows(entry, keys)]
+    return make_table(headings, rows, right=numbers)
+
+
+def _rows(entry: Mapping[str, Any], keys: Sequence[str]) -> Iterator[list[object]]:
+    """The row of a spend, and below it one for each of its first queries."""
+    yield [entry["when"], *(_cell(key, entry[key]) for key in keys)]
+    queries = entry.get("queries", [])
+    lines = [f"  {in_words(query)}" for query in queries[:SHOWN]]
+    for line in [*lines, *([f"  … {len(queries) - SHOWN} more; --json has all"] if len(queries) > SHOWN else [])]:
+        yield ["", *(line if key == "what" else "" for key in keys)]
+
+
+def about(state: Mapping[str, Any]) -> str:
+    """Describe what the budget of a ledger refers to."""
+    dataset = "for several data sets" if state["dataset"] is None else f"data set {state['dataset']}"
+    return f"relation {state['relation']}; unit {state['unit']}; {dataset}"
+
+
+def amount(part: Mapping[str, Any], *, up: bool = False) -> str:
+    """Describe a part of a budget, rounded down; `up` is for what was spent."""
+    rounded = rounded_up if up else rounded_down
+    return ", ".join(f"{key} {rounded(value)}" for key, value in part.items() if value is not None)
+
+
+def _cell(key: str, value: object) -> object:
+    """The number of a spend, or its cost, which is rounded up; a text as it is."""
+    return rounded_up(value) if isinstance(value, float) else plain_number(value) if key == "id" else value

@@ -1,0 +1,124 @@
+"""Release jobs whose answers go to the caller: the same plan, the same run and the same charge, and no file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from dpcore._backend import default_threads
+from dpcore._signals import Deferred
+from dpcore._validation import check_integer
+from dpcore.errors import StorageError, reason
+from dpcore.query.local_backend import LocalPasses
+from dpcore.query.plan import declared_reads, planned
+from dpcore.query.run import document_of, measured
+from dpcore.tables.checks import check_inputs_are_tables
+from dpcore.tables.inputs import discover
+from dpcore.tables.output.charge import Charge
+from dpcore.tables.output.publication import Publication
+from dpcore.tables.partitions import declared_sorts
+from dpcore.tables.progress import shown_by
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dpcore._sealed_files import SealedFile
+    from dpcore.query.local_backend import Passes, Room
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.request import ReleaseJob
+    from dpcore.tables.inputs import Inputs
+    from dpcore.tables.output.charge import Spend
+    from dpcore.tables.progress import Progress, Shown
+
+
+NOWHERE = os.devnull
+"""The output of a job that writes no file."""
+
+
+class Unwritten(Publication):
+    """The states of a job that writes no file: planned, reserved, done. A failure after the charge leaves the charge.
+
+    Parameters
+    ----------
+    charge : Charge
+        What the ledger is to pay.
+    """
+
+    def __init__(self, charge: Charge) -> None:
+        super().__init__((), charge, overwrite=True)
+
+    def reserve(self) -> None:
+        """Charge the ledger."""
+        with Deferred():
+            self.charge.reserve(None)
+            self.state = "reserved"
+
+    def publish(self, files: Sequence[SealedFile] = ()) -> None:  # noqa: ARG002
+        """Record that the answers exist."""
+        with Deferred():
+            try:
+                self.charge.done()
+            except OSError as error:
+                raise StorageError(f"cannot record in the ledger that the answers exist{reason(error)}; they stay charged") from None
+            self.state = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """A folder that goes when the job ends."""
+
+    spill: Path
+
+
+def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None) -> ReleasePlan:
+    """Check a job whose answers are not written.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        Its output is not looked at.
+    inputs : Inputs, optional
+        What is read. Default: the files that the job names.
+    tables : mapping, optional
+        Public tables that are no files, by the paths that the job gives them.
+
+    Returns
+    -------
+    ReleasePlan
+        For `answers`.
+    """
+    if inputs is None:
+        inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
+        check_inputs_are_tables(job, inputs.paths, ())
+
+    def publication(spend: Spend) -> Unwritten:
+        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))
+
+    return planned(job, inputs, declared_reads(job), Path(NOWHERE), publication, tables=tables)
+
+
+def answers(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> dict[str, Any]:
+    """Run a plan of `make_unwritten_plan`; the document is that of `run`, and is not written."""
+    threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
+    shown = shown_by(progress)
+    return answered(plan, lambda room: LocalPasses(room, threads, shown, piece_rows), shown)
+
+
+def answered(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Progress) -> dict[str, Any]:
+    """Charge a plan of `make_unwritten_plan`, run it on an engine, and return the document of its answers."""
+    with plan.publication as publication, _room() as folder:
+        # From here on the budget is spent, even if the job fails.
+        publication.reserve()
+        document = document_of(*measured(plan, passes(_Folder(Path(folder) / "spill"))), {}, progress)
+        publication.publish(())
+    return document
+
+
+def _room() -> TemporaryDirectory[str]:
+    try:
+        return TemporaryDirectory(prefix="dpcore-", ignore_cleanup_errors=True)
+    except OSError as error:
+        raise StorageError(f"cannot make a temporary folder{reason(error)}") from None

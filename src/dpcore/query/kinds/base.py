@@ -1,0 +1,197 @@
+"""What the engine asks of a kind of query; shared code knows this interface, and no kind."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from dpcore.errors import ParameterError
+from dpcore.query.fields import check_cells_of_groups
+from dpcore.query.grids import EDGES
+from dpcore.query.private_bounds import NUMBERS, PrivateBounds
+from dpcore.query.prose import as_list, declared_parts, numbers_of, of_column, quantile_name, sentence_of
+from dpcore.query.query_sections import skips
+from dpcore.query.reads import PrivateGrouping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import Answer
+    from dpcore.query.encoders import Cells
+    from dpcore.query.query_sections import QuerySection, ReleasePrivacy
+    from dpcore.query.reads import Read
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.tables.fields import Section
+
+    Columns = tuple[tuple[str, Cells], ...]
+    Entry = Mapping[str, Any]
+    Line = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a job, and the types of its columns, say about a query.
+
+    Attributes
+    ----------
+    privacy : ReleasePrivacy
+        What the job protects.
+    read : Read
+        How the query reads its columns, and the groups.
+    bound : Contribution
+        Of one unit.
+    integers : mapping
+        Which columns hold integers.
+    """
+
+    privacy: ReleasePrivacy
+    read: Read
+    bound: Contribution
+    integers: Mapping[str, bool]
+
+    @property
+    def relation(self) -> Relation:
+        """Which tables are neighbours."""
+        return self.privacy.relation
+
+    @property
+    def groups(self) -> int:
+        """Groups that are answered at most; 0 without groups."""
+        return 0 if self.read.groups is None else self.read.groups.size
+
+    @property
+    def known_groups(self) -> int:
+        """Groups whose number is known now: those that a pass finds are as many as have room."""
+        return 1 if isinstance(self.read.groups, PrivateGrouping) else self.groups
+
+
+class Kind(ABC):
+    """A kind of query, or several that are answered alike; two of one class are equal."""
+
+    names: ClassVar[tuple[str, ...]]
+    """The words that job files have for it."""
+    fields: ClassVar[tuple[type[QuerySection], ...]]
+    """The keys of a query, for each of its names."""
+    parts: ClassVar[tuple[tuple[str, type[Section]], ...]] = ()
+    """The keys of tables inside of a query."""
+    column_key: ClassVar[str] = "column"
+    """Where a job says what it is about."""
+    form: ClassVar[str] = "number"
+    """How a page shows the answer to the whole table."""
+    form_of_groups: ClassVar[str] = "cells"
+    """How a page shows the answers to groups: one number each, or a line."""
+    measured: ClassVar[str | None] = None
+    """What is in the unit of measure of the column: `unit_of_measure` is that of the answer, `unit_of_bins` that of its bins."""
+    has_labels: ClassVar[bool] = False
+    """Whether answers are categories or names, and no numbers."""
+    is_choice: ClassVar[bool] = False
+    """Whether the numbers of an answer, if there are any, belong to what it chose."""
+    counts_rows: ClassVar[bool] = False
+    """Whether the numbers are of rows."""
+    is_between_bounds: ClassVar[bool] = False
+    """Whether the answer lies between the bounds that a job declares."""
+    maps_cells: ClassVar[bool] = False
+    """Whether the cells of groups are drawn as a map."""
+    may_be_free: ClassVar[bool] = False
+    """Whether it may be asked without an ε."""
+    names_groups: ClassVar[bool] = False
+    """Whether its answer is the keys of groups."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    @abstractmethod
+    def columns(self, position: int, query: Any) -> Columns:
+        """The columns that the query at a place of a job reads, and how, before their types are known."""
+
+    @abstractmethod
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer, with its noise."""
+
+    # What is said about an answer, given its entry in the document
+
+    def subject(self, query: Entry) -> str:
+        """What the numbers are of."""
+        return f"{query['kind'].replace('_', ' ')} of {query['column']}"
+
+    def question(self, query: Entry) -> str:
+        """The question in words, but for groups and conditions."""
+        return f"The {query['kind'].replace('_', ' ')}{of_column(query)}"
+
+    def declared(self, query: Entry) -> str:
+        """What the job declares about values, as sentences."""
+        return sentence_of(declared_parts(query))
+
+    def heads(self, query: Entry) -> list[str]:
+        """What each part of the answer to a group is."""
+        return [quantile_name(level) for level in as_list(query.get("q"), 1)]
+
+    def keys(self, query: Entry) -> dict[str, list[Any]]:
+        """What tells the numbers of one answer apart, as columns of a table."""
+        return {"q": list(query["q"])} if isinstance(query.get("q"), list) else {}
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """The answer to the whole table, or to a group, in lines of a terminal: a label and what was released."""
+        yield from numbers_of([""], [query["value"]], query["stderr"], [query["interval"]], query)
+
+
+class StatisticKind(Kind):
+    """A kind whose statistic is that of the whole table, or of each group; its bounds may be found privately."""
+
+    cells_are: ClassVar[str | None] = None
+    """What a job calls the cells of one answer, if it has several."""
+    numbers_of_answer: ClassVar[tuple[str, ...]] = NUMBERS
+    """What the answer to a whole table consists of, which is unknown where no bounds are found."""
+
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer, to each group if there are any."""
+        columns, bound, relation, groups = asked.read.cells, asked.bound, asked.relation, asked.groups
+        found = getattr(query, "bounds", None) is not None
+        make = functools.partial(PrivateBounds.made, self) if found else self.each
+        answer = make(query, columns, bound, relation, groups)
+        if asked.read.groups is None:
+            return answer
+        self.check_groups(query, answer, asked.known_groups)
+        return replace(answer, grouping=asked.read.groups)
+
+    @abstractmethod
+    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """The answer to the whole table, or to one of so many groups, calibrated for all of them together."""
+
+    def check_groups(self, query: Any, answer: Answer, groups: int) -> None:  # noqa: ARG002
+        """Raise `ParameterError` if the answers to so many groups have too many cells."""
+        if self.cells_are is not None:
+            as_parameter(check_cells_of_groups, self.cells_are, answer.fewest_cells, groups)
+
+    def numbers(self, query: Any, columns: Columns) -> Columns:  # noqa: ARG002
+        """How the numbers are read among which bounds are found."""
+        return columns
+
+    def between(self, query: Any, columns: Columns, low: int, high: int, groups: int) -> tuple[Any, Columns]:  # noqa: ARG002
+        """The query between two ends of bins, for so many groups at most, and how it reads its columns."""
+        bounds = EDGES[low], EDGES[high]
+        (name, cells), *others = columns
+        numbers: Any = cells
+        return query.model_copy(update={"lower": bounds[0], "upper": bounds[1]}), ((name, replace(numbers, bounds=bounds)), *others)
+
+
+class NumberKind(StatisticKind):
+    """A kind whose statistic is one of clamped numbers."""
+
+    def answer(self, query: Any, asked: Asked) -> Answer:
+        """The answer; where rows without a number are skipped, how many there are is private."""
+        return super().answer(query, replace(asked, bound=asked.bound.of_some_rows()) if skips(query) else asked)
+
+
+def as_parameter(check: Any, *values: Any, **options: Any) -> None:
+    """Run a check of fields on what a file has said; raises `ParameterError` for its `ValueError`."""
+    try:
+        check(*values, **options)
+    except ValueError as error:
+        raise ParameterError(str(error)) from None

@@ -1,0 +1,223 @@
+"""`count`: rows, all or some."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpcore import _backend
+from dpcore.pages.numbers import plain_name, plain_range
+from dpcore.query.answers import Answer, OneDraw, given
+from dpcore.query.encoders import Declared, Held, Within
+from dpcore.query.fields import SKIP, Bound, Listed, check_one_sort
+from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.noise import around, integer_noise
+from dpcore.query.prose import declared_parts, sentence_of
+from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.reads import listed
+from dpcore.query.statistics import Statistic
+from dpcore.tables.fields import Name
+from dpcore.tables.types.categories import declared_by
+from dpcore.tables.types.timed import Timed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import numpy.typing as npt
+
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import IntegerNoise
+    from dpcore.query.encoders import Cells
+    from dpcore.query.kinds.base import Columns, Entry
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.query.statistics import ReadRows
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+    Counts = npt.NDArray[np.int64]
+
+
+FREE = "the number of rows is public, because neighbouring tables have equally many: this answer costs nothing"
+"""The note on an answer without noise."""
+
+
+class CountQuery(GroupedQuery):
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
+
+    kind: Literal["count"]
+    column: Name | None = None
+    categories: Listed | None = None
+    lower: Bound | None = None
+    upper: Bound | None = None
+    missing: Literal["skip"] | None = None
+
+    @property
+    def is_conditional(self) -> bool:
+        """Whether only some rows are counted."""
+        return self.column is not None
+
+    @property
+    def may_be_free(self) -> bool:
+        """Whether it counts all rows, whose number is public in some jobs."""
+        return not self.is_conditional and self.grouping is None and self.where is None
+
+    @model_validator(mode="after")
+    def _condition_is_whole(self) -> Self:
+        if not self.is_conditional and not (self.categories is None and self.lower is None and self.upper is None):
+            raise ValueError("column is required with categories, lower or upper; without any of them all rows are counted")
+        bounds = self.lower is not None or self.upper is not None
+        if self.missing is not None and (not self.is_conditional or self.categories is not None or bounds):
+            raise ValueError('missing = "skip" counts the rows whose column has a value: it needs column, without categories and bounds')
+        if self.is_conditional and self.missing is None and (self.categories is not None) == bounds:
+            found = "both were given" if bounds else "neither was given"
+            raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
+        check_one_sort(lower=self.lower, upper=self.upper)
+        if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
+            raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
+        return self
+
+
+class Count(StatisticKind):
+    """Rows, with discrete noise; all of them without noise where their number is public."""
+
+    names, fields = ("count",), (CountQuery,)
+    counts_rows = True
+    may_be_free = True
+
+    def columns(self, position: int, query: CountQuery) -> Columns:
+        """The column of the condition."""
+        return () if query.column is None else ((query.column, self._condition(position, query)),)
+
+    @staticmethod
+    def _condition(position: int, query: CountQuery) -> Cells:
+        if query.missing == "skip":
+            return Held()
+        if query.categories is None:
+            return Within(_end(query.lower), _end(query.upper))
+        return Declared(listed(position, query, declared_by(query.categories)), skip=True)
+
+    def each(self, query: CountQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """With the sensitivity of one count, or of a histogram."""
+        cells: Any = columns[0][1] if columns else None
+        if cells is None and bound.n_is_public and not groups:
+            return PublicCountAnswer(query)
+        return CountAnswer.made(query, cells, bound, relation, groups)
+
+    def question(self, query: Entry) -> str:
+        """How many rows there are, or have something."""
+        column = query.get("column")
+        if query.get("missing") == SKIP:
+            return f"How many rows have a value of {column}"
+        return f"How many rows have {column} {_condition_in_words(query)}" if column else "How many rows there are"
+
+    def declared(self, query: Entry) -> str:
+        """Without the bounds, which are the question."""
+        return sentence_of(declared_parts(query, clamps=False))
+
+
+@dataclass(frozen=True, slots=True)
+class CountAnswer(OneDraw):
+    """Rows, all or some, with discrete noise of sensitivity m."""
+
+    section: CountQuery
+    cells: Within | Declared | Held | None
+    mechanism: IntegerNoise
+
+    @classmethod
+    def made(
+        cls, section: CountQuery, cells: Within | Declared | Held | None, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> CountAnswer:
+        """Calibrate it, for one of so many groups if there are any."""
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the condition."""
+        return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
+
+    def declared(self) -> dict[str, Any]:
+        """The condition."""
+        return given(self.section, "categories", "lower", "upper", "missing")
+
+    @property
+    def statistic(self) -> Statistic:
+        """Rows that match."""
+        return CountOf(self.groups, self.cells)
+
+    def of_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
+        """The noisy numbers."""
+        return around(self.mechanism.release(total[:-1], rng=rng, threads=1), self.mechanism, self.section.confidence)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicCountAnswer(Answer):
+    """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
+
+    section: CountQuery
+
+    @property
+    def reads(self) -> tuple[()]:
+        """No column."""
+        return ()
+
+    @property
+    def rho(self) -> float | None:
+        """0: nothing is spent."""
+        return 0.0
+
+    @property
+    def statistic(self) -> Statistic:
+        """All rows."""
+        return CountOf(1)
+
+    def release(self, total: Counts, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
+        """The number itself."""
+        value = int(total[0])
+        return {"value": value, "stderr": 0.0, "interval": [value, value], "note": FREE}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """0: there is no noise."""
+        return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CountOf(Statistic):
+    """Rows of each group, all or some."""
+
+    groups: int
+    cells: Within | Declared | Held | None = None
+
+    def zero(self, spill: Path) -> Counts:  # noqa: ARG002
+        """No rows."""
+        return np.zeros(self.groups + 1, np.int64)
+
+    def add(self, total: Counts, selected: ReadRows) -> None:
+        """Count rows."""
+        match = self._match(selected.columns)
+        if selected.codes is None:
+            total[0] += selected.n if match is None else np.count_nonzero(match)
+        else:
+            _backend.add_code_counts(total, selected.codes if match is None else selected.codes[match])
+
+    def _match(self, columns: list[Array]) -> Array | None:
+        """Which rows count; None if all do."""
+        if not columns:
+            return None
+        return columns[0] < self.cells.size if isinstance(self.cells, Declared) else columns[0]
+
+
+def _end(bound: float | None) -> float:
+    """A bound of a count: a date or time as it is, any number as a float."""
+    return bound if isinstance(bound, Timed) else float(bound or 0.0)
+
+
+def _condition_in_words(query: Entry) -> str:
+    """Describe the rows that a count is about."""
+    labels = query.get("categories")
+    if not labels:
+        return f"from {plain_range(query.get('lower'), query.get('upper'))}"
+    more = ", …" if len(labels) > 5 else ""
+    return ("equal to " if len(labels) == 1 else "equal to one of ") + ", ".join(map(plain_name, labels[:5])) + more

@@ -1,0 +1,86 @@
+"""`covariance`: that of two columns of clamped numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import model_validator
+
+from dpcore.pages.numbers import plain_number
+from dpcore.query.encoders import Reals
+from dpcore.query.fields import SKIP, TwoNames, TwoNumbers, TwoNumbersOrSkip, check_bounds
+from dpcore.query.kinds.moments import Spread
+from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.reads import reals
+
+if TYPE_CHECKING:
+    from dpcore.query.kinds.base import Columns, Entry
+
+
+class CovarianceQuery(GroupedQuery):
+    """`kind = "covariance"`: that of two columns of clamped numbers."""
+
+    kind: Literal["covariance"]
+    columns: TwoNames
+    lower: TwoNumbers
+    upper: TwoNumbers
+    missing: TwoNumbersOrSkip | None = None
+    ddof: Literal[0, 1] = 1
+
+    @property
+    def is_root(self) -> bool:
+        """It is none."""
+        return False
+
+    @property
+    def ends_with_product(self) -> bool:
+        """It does."""
+        return True
+
+    @property
+    def column(self) -> None:
+        """It has two."""
+        return
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Both."""
+        return self.columns
+
+    @model_validator(mode="after")
+    def _bounds_are_in_order(self) -> Self:
+        for place, name in enumerate(self.columns):
+            try:
+                missing = None if self.missing is None or isinstance(self.missing, str) else self.missing[place]
+                check_bounds(self.lower[place], self.upper[place], missing)
+            except ValueError as error:
+                raise ValueError(f"column {name!r}: {error}") from None
+        return self
+
+
+class Covariance(Spread):
+    """The covariance of two columns, between declared bounds."""
+
+    names, fields = ("covariance",), (CovarianceQuery,)
+    column_key = "columns"
+    noun = "covariance"
+
+    def columns(self, position: int, query: CovarianceQuery) -> Columns:  # type: ignore[override]  # noqa: ARG002
+        """The numbers of both."""
+        missing = query.missing if isinstance(query.missing, tuple) else (None, None)
+        bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
+        return reals(query, ((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
+
+    def declared(self, query: Entry) -> str:
+        """What is declared of each column."""
+        said = []
+        for place, name in enumerate(query["columns"]):
+            lower, upper = plain_number(query["lower"][place]), plain_number(query["upper"][place])
+            said.append(f"Values of {name} below {lower} count as {lower}, values above {upper} as {upper}")
+            if query.get("missing") is not None:
+                said[-1] += "" if query["missing"] == SKIP else f", missing ones as {plain_number(query['missing'][place])}"
+        said += ["Rows in which one of them is missing are left out"] if query.get("missing") == SKIP else []
+        return ". ".join(said) + "."
+
+    def _columns(self, query: Entry) -> str:
+        return " and ".join(query["columns"])

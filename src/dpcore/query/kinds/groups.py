@@ -1,0 +1,83 @@
+"""`groups`: the keys of groups that only the data know."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from pydantic import model_validator
+
+from dpcore.pages.numbers import plain_number
+from dpcore.query.fields import DeltaShare
+from dpcore.query.group_fields import PRIVATE, GroupBy
+from dpcore.query.kinds.base import Kind
+from dpcore.query.private_groups import KeysAnswer
+from dpcore.query.prose import as_list, key_names
+from dpcore.query.query_sections import QuerySection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpcore.query.answers import Answer
+    from dpcore.query.group_fields import GroupsDeclared
+    from dpcore.query.kinds.base import Asked, Columns, Entry, Line
+
+
+class GroupsQuery(QuerySection):
+    """`kind = "groups"`: the keys of groups that only the data know, for the queries whose groups are "private"."""
+
+    kind: Literal["groups"]
+    group_by: GroupBy
+    delta: DeltaShare = 0.0
+
+    @model_validator(mode="after")
+    def _delta_is_given(self) -> Self:
+        if not self.delta:
+            raise ValueError(
+                'delta is required with kind = "groups", and must be in (0, 1), such as 1e-8: without it no key may be named that the job '
+                "does not list"
+            )
+        return self
+
+    @property
+    def column(self) -> None:
+        """It reads the columns of the groups alone."""
+        return
+
+    @property
+    def grouping(self) -> tuple[tuple[str, ...], GroupsDeclared]:
+        """Its columns."""
+        return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), PRIVATE
+
+    @property
+    def selects_groups(self) -> bool:
+        """It does."""
+        return True
+
+
+class Groups(Kind):
+    """Keys, by how many units have each."""
+
+    names, fields = ("groups",), (GroupsQuery,)
+    form = "keys"
+    has_labels = True
+    names_groups = True
+
+    def columns(self, position: int, query: GroupsQuery) -> Columns:  # noqa: ARG002
+        """None but those of the groups."""
+        return ()
+
+    def answer(self, query: GroupsQuery, asked: Asked) -> Answer:
+        """A selection that is calibrated for the groups that one unit touches."""
+        grouping: Any = asked.read.groups
+        return KeysAnswer.made(query, grouping, asked.bound, asked.relation)
+
+    def question(self, query: Entry) -> str:
+        """Which values there are."""
+        at = plain_number(query["half_released_at"])
+        return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """Their number, and a line for each."""
+        names = key_names(query)
+        yield "", f"{len(names):,} group{'' if len(names) == 1 else 's'}"
+        yield from ((f"group {place}", name) for place, name in enumerate(names, 1))

@@ -1,0 +1,113 @@
+"""`histogram`: rows in each declared category or bin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from dpcore.query.answers import OneColumn, OneDraw, cells_in, given
+from dpcore.query.encoders import Binned, Declared
+from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.noise import around, integer_noise
+from dpcore.query.prose import cell_names, numbers_of, of_column
+from dpcore.query.query_sections import CellsSection, GroupedQuery
+from dpcore.query.reads import celled, check_stand_ins
+from dpcore.query.statistics import CellsOf
+from dpcore.tables.fields import Name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import Answer
+    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.query.statistics import Statistic
+    from dpcore.rng import Stream
+
+    IntegerNoise = DiscreteLaplace | DiscreteGaussian
+    Array = npt.NDArray[Any]
+
+
+class HistogramQuery(CellsSection, GroupedQuery):
+    """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
+
+    kind: Literal["histogram"]
+    column: Name
+
+
+class Histogram(StatisticKind):
+    """Rows in each cell, with discrete noise for all of them together."""
+
+    names, fields = ("histogram",), (HistogramQuery,)
+    cells_are = "categories or bins"
+    form, form_of_groups = "cells", "lines"
+    measured = "unit_of_bins"
+    counts_rows = True
+    maps_cells = True
+
+    def columns(self, position: int, query: HistogramQuery) -> Columns:
+        """The cells of the column."""
+        return ((query.column, celled(position, query, query)),)
+
+    def each(self, query: HistogramQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:  # noqa: ARG002
+        """With the sensitivity of all cells of all groups: those of groups are cells too."""
+        cells: Any = columns[0][1]
+        check_stand_ins(query, cells, skips=True)
+        return HistogramAnswer.made(query, cells, bound, relation)
+
+    def question(self, query: Entry) -> str:
+        """How many rows each cell has."""
+        parts = "bin" if query.get("edges") is not None else "declared value"
+        return f"How many rows fall into each {parts}{of_column(query)}"
+
+    def heads(self, query: Entry) -> list[str]:
+        """The cells."""
+        return list(cell_names({**query, "groups": None}))
+
+    def keys(self, query: Entry) -> dict[str, list[Any]]:
+        """The edges of each bin, or the categories."""
+        if query.get("edges") is not None:
+            return {"left": list(query["edges"][:-1]), "right": list(query["edges"][1:])}
+        return {str(query["column"]): list(query["categories"])}
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """A line for each cell."""
+        yield from numbers_of(cell_names(query), query["value"], query["stderr"], query["interval"], query)
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramAnswer(OneColumn, OneDraw):
+    """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
+
+    section: HistogramQuery
+    cells: Binned | Declared
+    mechanism: IntegerNoise
+
+    @property
+    def fewest_cells(self) -> int:
+        """All of them."""
+        return self.cells.size
+
+    @classmethod
+    def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
+        """Calibrate it."""
+        return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
+
+    def declared(self) -> dict[str, Any]:
+        """The cells, and the values that replace others."""
+        if isinstance(self.cells, Binned):
+            return {"edges": list(self.cells.edges), **given(self.section, "missing")}
+        return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
+
+    @property
+    def statistic(self) -> Statistic:
+        """Rows in each cell."""
+        return CellsOf(self.groups, self.cells.size)
+
+    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+        """The noisy numbers; intervals are pointwise."""
+        return around(self.mechanism.release(cells_in(total), rng=rng, threads=1), self.mechanism, self.section.confidence)

@@ -1,0 +1,160 @@
+"""`mean`: a noisy sum over the number of rows, which is noisy too where it is private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from dpcore._exact.intervals import fraction_up
+from dpcore.query.answers import AT_LEAST, OneColumn, OneSum, given, reals_of
+from dpcore.query.encoders import Reals
+from dpcore.query.kinds.base import NumberKind
+from dpcore.query.noise import described, half_width_of, integer_noise, noisy_sums, real_noise, rho_of, standard_deviation
+from dpcore.query.query_sections import BoundedQuery
+from dpcore.query.reads import clamped
+from dpcore.query.statistics import SumOf
+from dpcore.sums import clamped_sum
+
+if TYPE_CHECKING:
+    from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import Answer
+    from dpcore.query.encoders import Cells
+    from dpcore.query.kinds.base import Columns
+    from dpcore.query.noise import Noise
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.query.statistics import Statistic, SumsOfGroups
+    from dpcore.rng import Stream
+
+    IntegerNoise = DiscreteLaplace | DiscreteGaussian
+    RealNoise = Laplace | Gaussian
+
+
+class MeanQuery(BoundedQuery):
+    """`kind = "mean"`: the mean of the clamped numbers."""
+
+    kind: Literal["mean"]
+
+    def _check_sort(self, sort: str | None) -> None:
+        """Dates, times and durations have means."""
+
+
+class Mean(NumberKind):
+    """The mean of clamped numbers."""
+
+    names, fields = ("mean",), (MeanQuery,)
+    measured = "unit_of_measure"
+    is_between_bounds = True
+
+    def columns(self, position: int, query: MeanQuery) -> Columns:  # noqa: ARG002
+        """The numbers."""
+        return clamped(query)
+
+    def each(self, query: MeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """With one draw where the number of rows is public, as it never is for groups."""
+        cells: Any = columns[0][1]
+        if bound.n_is_public and not groups:
+            return PublicMeanAnswer.made(query, cells, bound, relation)
+        return PrivateMeanAnswer.made(query, cells, bound, relation, groups)
+
+
+@dataclass(frozen=True, slots=True)
+class PublicMeanAnswer(OneSum):
+    """A noisy sum over the number of rows, which is public: neighbours have equally many."""
+
+    @classmethod
+    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
+        """Calibrate it."""
+        clamped_sum(np.empty(0), section.lower, section.upper)
+        return cls(section, cells, real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
+
+    def release(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, Any]:
+        """The noisy mean of the whole table; of no rows there is none."""
+        n = int(total.counts[0])
+        if n == 0:
+            return {"value": None, "stderr": None, "interval": None, "note": "the table has no rows, and so no mean"}
+        value = float(np.asarray(noisy_sums(total.sums, self.mechanism, rng))[0]) / n
+        width = half_width_of(self.mechanism, 1 - self.section.confidence) / n
+        return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": [value - width, value + width]}
+
+    def expected_error(self, rows: int | None) -> float | None:
+        """Standard deviation of the noise."""
+        return standard_deviation(self.mechanism) / rows if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateMeanAnswer(OneColumn):
+    """A noisy sum over a noisy number of rows, each for half of ε and δ.
+
+    The numbers are summed as their distances from the middle of [lower, upper]: the sensitivity is then half the width per row,
+    wherever the bounds lie.
+    """
+
+    section: MeanQuery
+    cells: Reals
+    total: RealNoise
+    count: IntegerNoise
+    middle: float
+    half_width: float
+
+    @property
+    def reads(self) -> tuple[tuple[str, Cells], ...]:
+        """The column of the query."""
+        return reals_of(self.section, self.cells)
+
+    @classmethod
+    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> PrivateMeanAnswer:
+        """Calibrate both, for one of so many groups if there are any."""
+        middle = section.lower / 2 + section.upper / 2
+        half_width = fraction_up(max(Fraction(section.upper) - Fraction(middle), Fraction(middle) - Fraction(section.lower)))
+        clamped_sum(np.empty(0), -half_width, half_width)
+        epsilon, delta = section.epsilon / 2, section.delta / 2
+        total = real_noise(epsilon, delta, (bound.totals if groups else bound.total)(-half_width, half_width), relation)
+        count = integer_noise(epsilon, delta, bound.cells if groups else bound.count, relation)
+        return cls(section, cells, total, count, middle, half_width)
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The noise that it draws."""
+        return (described(self.total), described(self.count))
+
+    @property
+    def rho(self) -> float | None:
+        """ρ of both draws."""
+        return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
+
+    def declared(self) -> dict[str, Any]:
+        """The bounds."""
+        return given(self.section, "lower", "upper", "missing") | AT_LEAST
+
+    @property
+    def statistic(self) -> Statistic:
+        """The sum of distances from the middle, and the number of rows."""
+        return SumOf(self.groups, -self.half_width, self.half_width, self.middle)
+
+    def of_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+        """The noisy means, clamped to the bounds, which costs nothing."""
+        sums = np.asarray(noisy_sums(total.sums, self.total, rng))
+        count = np.asarray(self.count.release(total.counts, rng=rng, threads=1))
+        value, (low, high) = self.mean(sums, count), self.interval(sums, count)
+        deviations = [standard_deviation(noise) for noise in (self.total, self.count)]
+        return {
+            "value": value.tolist(),
+            "stderr": (np.hypot(deviations[0], (value - self.middle) * deviations[1]) / np.maximum(count, 1)).tolist(),
+            "interval": np.stack([low, high], axis=-1).tolist(),
+            "count": count.tolist(),
+        }
+
+    def mean(self, total: Any, count: Any) -> Any:
+        """The quotients of noisy sums and counts."""
+        return np.clip(self.middle + total / np.maximum(count, 1), self.section.lower, self.section.upper)
+
+    def interval(self, total: Any, count: Any) -> tuple[Any, Any]:
+        """Intervals of quotients: sum and count get half of the error probability each, and the quotient is monotone in both."""
+        beta = (1 - self.section.confidence) / 2
+        sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
+        corners = [self.mean(total + a, count + b) for a in (-sums, sums) for b in (-counts, counts)]
+        return np.minimum.reduce(corners), np.maximum.reduce(corners)

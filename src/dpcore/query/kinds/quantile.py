@@ -1,0 +1,248 @@
+"""`quantile` and `median`: points of a declared grid, or of one between bounds that are found privately."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpcore import accounting, selection
+from dpcore._exact.intervals import fraction_up
+from dpcore._validation import check_real
+from dpcore.pages.numbers import counted, plain_number
+from dpcore.privacy import Relation
+from dpcore.query.answers import OneColumn, cells_in, given
+from dpcore.query.encoders import OnGrid, Present, Reals
+from dpcore.query.fields import MAX_CELLS, Edges, FoundKeys, Levels, NumberOrSkip, check_cells_of_groups, check_one_sort
+from dpcore.query.grids import EDGES, FEWEST_POINTS, POINTS, WIDEST, log_grid
+from dpcore.query.group_fields import size_of
+from dpcore.query.kinds.base import StatisticKind, as_parameter
+from dpcore.query.noise import Draw, Noise, share_of
+from dpcore.query.private_bounds import NUMBERS
+from dpcore.query.prose import as_list, declared_parts, of_column, quantile_name, sentence_of
+from dpcore.query.query_sections import GroupedQuery, skips
+from dpcore.query.statistics import CellsOf
+from dpcore.query.units_of_answers import with_unit
+from dpcore.selection._plan import argmax_scale
+from dpcore.selection._rows import best_of_rows
+from dpcore.tables.fields import Name, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.query.answers import Answer
+    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.query.statistics import Statistic
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+
+
+class GridQuery(FoundKeys, GroupedQuery):
+    """A statistic that is a point of a declared grid, or several: quantiles."""
+
+    column: Name
+    grid: Edges
+    missing: NumberOrSkip | None = None
+    delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
+
+    @model_validator(mode="after")
+    def _groups_times_grid_fit(self) -> Self:
+        self.check_found(self.epsilon, self.weight)
+        check_one_sort(grid=self.grid[0], missing=self.missing)
+        groups = 1 if self.groups is None else size_of(self.groups)
+        if groups is not None:
+            check_points_of_groups(len(self.grid), groups, found=self.bounds is not None)
+        return self
+
+
+class QuantileQuery(GridQuery):
+    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+
+    kind: Literal["quantile"]
+    q: Levels
+
+
+class MedianQuery(GridQuery):
+    """`kind = "median"`: the quantile at 0.5."""
+
+    kind: Literal["median"]
+
+    @property
+    def q(self) -> tuple[float, ...]:
+        """The level of the median."""
+        return (0.5,)
+
+
+class Quantile(StatisticKind):
+    """A point for each level, by the exponential mechanism."""
+
+    names, fields = ("quantile", "median"), (QuantileQuery, MedianQuery)
+    cells_are = "grid"
+    numbers_of_answer = (*NUMBERS, "rank_error")
+    form, form_of_groups = "quantiles", "lines"
+    measured = "unit_of_measure"
+
+    def columns(self, position: int, query: Any) -> Columns:  # noqa: ARG002
+        """The point at or above each number."""
+        missing = None if isinstance(query.missing, str) else query.missing
+        grid = OnGrid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
+        return ((query.column, grid),)
+
+    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """With the sensitivity of ranks."""
+        grid: Any = columns[0][1]
+        return QuantileAnswer.made(query, grid, bound, relation, groups)
+
+    def check_groups(self, query: Any, answer: Answer, groups: int) -> None:
+        """Among the points of the job, or of the bounds that are found."""
+        if query.bounds is None:
+            super().check_groups(query, answer, groups)
+        else:
+            as_parameter(check_points_of_groups, FEWEST_POINTS, groups, found=True)
+
+    def numbers(self, query: Any, columns: Columns) -> Columns:  # noqa: ARG002
+        """The numbers of the column, and where they are if other rows are skipped."""
+        reals = Reals(WIDEST, WIDEST[0] if isinstance(query.missing, str) else query.missing, are_floats=True)
+        numbers = ((query.column, reals),)
+        return (*numbers, (query.column, Present(reals))) if skips(query) else numbers
+
+    def between(self, query: Any, columns: Columns, low: int, high: int, groups: int) -> tuple[Any, Columns]:  # noqa: ARG002
+        """Among the points of the powers of two between the bounds: as many as so many groups may have."""
+        points = POINTS
+        while points > 1 and len(_grid(low, high, points)) * groups > MAX_CELLS:
+            points //= 2
+        between = query.model_copy(update={"grid": _grid(low, high, points)})
+        return between, self.columns(0, between)
+
+    def question(self, query: Entry) -> str:
+        """The levels."""
+        levels, of = as_list(query.get("q"), 1), of_column(query)
+        return f"Quantiles{of}" if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
+
+    def declared(self, query: Entry) -> str:
+        """With the size of the grid."""
+        parts = declared_parts(query)
+        if isinstance(query.get("grid"), list | tuple | np.ndarray):
+            parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
+        return sentence_of(parts)
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """A line for each level."""
+        levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
+        for level, point, error in zip(levels, as_list(query["value"], 1), errors, strict=True):
+            yield quantile_name(level), f"{with_unit(plain_number(point), query)} ± {plain_number(float(error), 3)} rows"
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileAnswer(OneColumn):
+    r"""A point of the grid by the exponential mechanism, for each level q.
+
+    Numbers are rounded up to the grid (and those beyond it to its last point). With C(g) of n rows at or below g the utility of g is
+    −max(0, C(g⁻) − q·n, q·n − C(g)), g⁻ the point before g: the distance in rows of g from being a q-quantile. It is 0 for some g,
+    and is computed exactly, as an integer: q = a/b, and everything is multiplied by b.
+    """
+
+    section: QuantileQuery | MedianQuery
+    cells: OnGrid
+    sensitivities: tuple[int, ...]
+    epsilon: float
+    relation: Relation
+    moved: int = 1
+
+    @classmethod
+    def made(
+        cls, section: QuantileQuery | MedianQuery, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> QuantileAnswer:
+        """Levels share ε equally. Of several groups each has the ε of one row, of which all rows that a unit moves take their share."""
+        apart = groups > 1
+        moved, one = (bound.moved, bound.of_one_row) if apart else (1, bound)
+        epsilon = share_of(section.epsilon, len(section.q) * moved)
+        relation = "add_remove" if apart else relation
+        sensitivities = tuple(one.rank(level) for level in _levels(section))
+        # A trial: what the mechanism refuses must be refused before anything is spent.
+        selection.exponential_mechanism(np.zeros(1, np.int64), epsilon, max(sensitivities), relation=relation)
+        return cls(section, cells, sensitivities, epsilon, relation, moved)
+
+    @property
+    def fewest_cells(self) -> int:
+        """The points of the grid."""
+        return self.cells.size
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The noise for each level; sensitivity and scale in rows."""
+        ranks = [sensitivity / level.denominator for sensitivity, level in zip(self.sensitivities, _levels(self.section), strict=True)]
+        return tuple(Noise("gumbel", rank * self.moved, 2 * rank / self.epsilon) for rank in ranks)
+
+    @property
+    def rho(self) -> float | None:
+        """ρ of the draws for all levels: those for all groups together have the bounded range of all rows that move."""
+        whole = fraction_up(self.moved * Fraction(self.epsilon))
+        return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(whole)))
+
+    def declared(self) -> dict[str, Any]:
+        """Levels and grid."""
+        q = self.section.q
+        return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **given(self.section, "missing")}
+
+    @property
+    def statistic(self) -> Statistic:
+        """Rows at each point."""
+        return CellsOf(self.groups, self.cells.size)
+
+    def utilities(self, tally: Array, level: Fraction) -> Array:
+        """Utility of each point, times the denominator of the level; of several groups a row for each."""
+        at_or_below = np.cumsum(tally, axis=-1)
+        # below 2^62, of 2^40 rows and 10^6, the largest denominator
+        target, b = level.numerator * at_or_below[..., -1:], level.denominator
+        utilities: Array = np.minimum(0, np.minimum(target - b * (at_or_below - tally), b * at_or_below - target))
+        return utilities
+
+    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+        """The chosen points of each group, by draws that no other group has; how far off in rows they can be."""
+        counts, found = cells_in(total), []
+        for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True):
+            scale = argmax_scale(self.epsilon, sensitivity, 1, self.relation, monotone=False)
+            found.append(best_of_rows(self.utilities(counts, level), scale, Draw(rng).of_groups(len(counts))))
+        grid, chosen, groups = self.cells.grid, np.sort(np.stack(found, axis=1), axis=1), len(counts)
+        values = [grid[row] for row in chosen[:, 0].tolist()] if len(found) == 1 else [[grid[i] for i in row] for row in chosen.tolist()]
+        return {"value": values, "stderr": [None] * groups, "interval": [None] * groups, "rank_error": [self._rank_error()] * groups}
+
+    def _rank_error(self) -> float | list[float]:
+        errors = self.rank_errors()
+        return errors[0] if len(errors) == 1 else errors
+
+    def rank_errors(self) -> list[float]:
+        """Rows by which the ranks of all answers miss q·n at most, together, at the query's confidence."""
+        levels = len(self.section.q)
+        tail = math.log(levels * self.cells.size / (1 - self.section.confidence))
+        return [max(noise.scale for noise in self.noise) * tail] * levels
+
+
+def _levels(section: QuantileQuery | MedianQuery) -> tuple[Fraction, ...]:
+    """The levels as the decimals that were written."""
+    return tuple(Fraction(repr(level)) for level in section.q)
+
+
+def _grid(low: int, high: int, points: int) -> tuple[float, ...]:
+    """The points between two ends of bins."""
+    return tuple(point for point in log_grid(points) if EDGES[low] <= point <= EDGES[high])
+
+
+def check_points_of_groups(points: int, groups: int, *, found: bool) -> None:
+    """Raise ValueError if a grid of so many points has too many for all groups; one between found bounds may be as coarse as needed."""
+    if not found:
+        check_cells_of_groups("grid", points, groups)
+    elif FEWEST_POINTS * groups > MAX_CELLS:
+        raise ValueError(
+            f'groups must be at most {MAX_CELLS // FEWEST_POINTS} for a quantile with bounds = "private", got {groups}; with a grid of few '
+            "points there may be more"
+        )

@@ -1,0 +1,281 @@
+"""`top_s`: the s most frequent of declared candidates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import model_validator
+
+from dpcore import accounting, selection
+from dpcore._exact.intervals import fraction_up
+from dpcore.accounting import _calibration
+from dpcore.errors import JobError
+from dpcore.noise import default_grid
+from dpcore.pages.numbers import plain_name
+from dpcore.privacy import Privacy
+from dpcore.query.answers import OneColumn, cells_in
+from dpcore.query.encoders import Declared
+from dpcore.query.fields import MAX_CELLS, HowMany, Listed
+from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.noise import Draw, Noise, laplace_deviation, share_of
+from dpcore.query.prose import declared_parts, numbers_of, of_column, sentence_of, size
+from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.reads import listed
+from dpcore.query.statistics import CellsOf
+from dpcore.selection._rows import noisy_rows, top_of_rows
+from dpcore.tables.fields import CategoryCount, Name
+from dpcore.tables.types.categories import declared_by
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy.typing as npt
+
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import Answer
+    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.query.statistics import Statistic
+    from dpcore.rng import Stream
+
+    Array = npt.NDArray[Any]
+
+
+class TopQuery(GroupedQuery):
+    """`kind = "top_s"`: the s most frequent of declared candidates."""
+
+    kind: Literal["top_s"]
+    column: Name
+    s: HowMany
+    candidates: Listed | None = None
+    candidates_file: Name | None = None
+    k: CategoryCount | None = None
+    method: Literal["gumbel", "peeling", "oneshot_laplace"] = "gumbel"
+    values: bool = False
+
+    @model_validator(mode="after")
+    def _candidates_are_declared_once(self) -> Self:
+        declared = [key for key in ("candidates", "candidates_file", "k") if getattr(self, key) is not None]
+        if len(declared) != 1:
+            found = f"{' and '.join(declared)} were given" if declared else "none was given"
+            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}')
+        size = self.k or len(self.candidates or ())
+        if size > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
+        if size and self.s > size:
+            raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
+        return self
+
+
+class Top(StatisticKind):
+    """Labels, and their noisy counts if wanted."""
+
+    names, fields = ("top_s",), (TopQuery,)
+    cells_are = "candidates"
+    form, form_of_groups = "chosen", "lines"
+    has_labels = True
+    is_choice = True
+
+    def columns(self, position: int, query: TopQuery) -> Columns:
+        """The candidates."""
+        categories = listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
+        if query.s > categories.k:
+            raise JobError(f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}")
+        return ((query.column, Declared(categories, skip=True)),)
+
+    def each(self, query: TopQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """With the sensitivity of one candidate's count."""
+        cells: Any = columns[0][1]
+        return TopAnswer.made(query, cells, bound, relation, groups)
+
+    def question(self, query: Entry) -> str:
+        """How many are chosen."""
+        chosen = query["s"] if query.get("groups") is not None else len(query["value"])
+        return f"The {f'{chosen} ' if chosen > 1 else ''}most frequent of the declared values{of_column(query)}"
+
+    def declared(self, query: Entry) -> str:
+        """With the number of candidates."""
+        parts = declared_parts(query)
+        if query.get("candidates") is not None:
+            parts.append(f"{size(query['candidates'])} candidates were declared")
+        return sentence_of(parts)
+
+    def heads(self, query: Entry) -> list[str]:
+        """The places."""
+        return [f"place {place}" for place in range(1, query["s"] + 1)]
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """A line for each place, or for each count."""
+        labels = [plain_name(label) for label in query["value"]]
+        if "counts" in query:
+            yield from numbers_of(labels, query["counts"], query["stderr"], query["interval"], query)
+        else:
+            yield from ((f"place {place}", label) for place, label in enumerate(labels, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class TopAnswer(OneColumn):
+    """The s most frequent candidates, in order of selection.
+
+    Attributes
+    ----------
+    section : TopQuery
+        The query.
+    cells : Declared
+        The candidates.
+    terms : Terms
+        What one group's selection is calibrated for.
+    trial : Selection
+        One on no rows, with the scales.
+    """
+
+    section: TopQuery
+    cells: Declared
+    terms: Terms
+    trial: selection.Selection
+
+    @classmethod
+    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation, groups: int = 0) -> TopAnswer:
+        """Calibrate it by a trial on no rows."""
+        terms = Terms.of_groups(section, bound) if groups > 1 else Terms.of_table(section, bound, relation)
+        return cls(section, cells, terms, _top(np.zeros(cells.size, np.int64), section, terms, None))
+
+    @property
+    def fewest_cells(self) -> int:
+        """The candidates."""
+        return self.cells.size
+
+    @property
+    def noise(self) -> tuple[Noise, ...]:
+        """The noise that it draws."""
+        values, moved = self.trial.value_scale, self.terms.sensitivity * self.terms.moved
+        choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", moved, self.trial.scale)
+        return (choice,) if values is None else (choice, Noise("laplace", moved, values))
+
+    @property
+    def rho(self) -> float | None:
+        """ρ of s picks and values; the theorem of the one-shot method gives none."""
+        if self.section.method == "oneshot_laplace":
+            return None
+        terms = self.terms
+        moves = (1 if terms.relation == "add_remove" else 2) * terms.moved
+        # The same quotient as that of a scale, rounded up: sensitivity over scale is the ε of a use.
+        pick = accounting.laplace_scale(self.trial.scale, moves * terms.sensitivity)
+        rho = Fraction(accounting.rho_bounded_range(pick) if self.section.method == "gumbel" else accounting.rho_pure(pick))
+        if self.trial.value_scale is not None:
+            value = accounting.laplace_scale(self.trial.value_scale, terms.sensitivity * terms.moved)
+            rho += Fraction(accounting.rho_pure(value) if terms.is_shared else accounting.rho_laplace(value))
+        return fraction_up(self.section.s * rho)
+
+    def declared(self) -> dict[str, Any]:
+        """The number of candidates."""
+        return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
+
+    @property
+    def statistic(self) -> Statistic:
+        """Rows of each candidate."""
+        return CellsOf(self.groups, self.cells.size)
+
+    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+        """The chosen labels of each group, by draws that no other group has, and their noisy counts if wanted."""
+        counts, section, labels = cells_in(total), self.section, self.cells.categories.listed()
+        groups = len(counts)
+        chosen = top_of_rows(section.method, counts, self.trial.scale, section.s, Draw(rng).of_groups(groups))
+        answer: dict[str, list[Any]] = {"value": [[labels[i] for i in row] for row in chosen.tolist()]}
+        scale = self.trial.value_scale
+        if scale is None:
+            return {**answer, "stderr": [None] * groups, "interval": [None] * groups}
+        values = noisy_rows(np.take_along_axis(counts, chosen, axis=1).astype(np.float64), scale, Draw(rng).of_groups(groups))
+        said = self._counts(values, scale)
+        return {**answer, "stderr": [said["stderr"]] * groups, "interval": said["interval"], "counts": said["counts"]}
+
+    def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        """Standard deviation of the noise of a released count."""
+        scale = self.trial.value_scale
+        return None if scale is None else laplace_deviation(scale)
+
+    def _counts(self, values: Array, scale: float) -> dict[str, Any]:
+        tail = _calibration.tail_probability(1 - self.section.confidence, 1)
+        width = _calibration.laplace_width(scale, tail, default_grid(scale) / 2)
+        return {
+            "counts": values.tolist(),
+            "stderr": laplace_deviation(scale),
+            "interval": np.stack([values - width, values + width], axis=-1).tolist(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a selection is calibrated for.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Of one selection.
+    sensitivity : int
+        By how much one step of neighbours moves a count.
+    relation : str
+        Of these neighbours.
+    moved : int
+        Steps that are paid for: each with this ε and δ.
+    is_shared : bool
+        Whether the rows that move can be in several groups, each of which makes its own noise.
+    scale : float or None
+        Of all noise, where composition finds it here.
+    """
+
+    epsilon: float
+    delta: float
+    sensitivity: int
+    relation: Relation
+    moved: int = 1
+    is_shared: bool = False
+    scale: float | None = None
+
+    @classmethod
+    def of_table(cls, section: TopQuery, bound: Contribution, relation: Relation) -> Terms:
+        """Of one selection from the whole table."""
+        return cls(section.epsilon, section.delta, int(bound.count.l1), relation)
+
+    @classmethod
+    def of_groups(cls, section: TopQuery, bound: Contribution) -> Terms:
+        """Of selections from several groups, which a unit's rows can be in; `sensitivity` proves them."""
+        moved, shared = bound.moved, bound.moved > 1
+        if section.delta == 0:
+            return cls(share_of(section.epsilon, moved), 0.0, 1, "add_remove", moved, shared)
+        if section.method == "oneshot_laplace":
+            epsilon = share_of(section.epsilon, moved)
+            return cls(epsilon, _delta_of_one(section, moved), 1, "add_remove", moved, shared)
+        scale = _scale_with_values(section, moved) if section.values and shared else None
+        return cls(section.epsilon, section.delta, moved, "add_remove", 1, shared, scale)
+
+
+def _delta_of_one(section: TopQuery, moved: int) -> float:
+    """The δ of one step such that so many steps of ε/moved have the query's: δ over 1 + e^ε₁ + … + e^((moved − 1)·ε₁), rounded down."""
+    one = section.epsilon / moved
+    # All terms but the first are rounded up by far more than exp and the sum can be wrong.
+    return section.delta / (1 + (1 + 2.0**-40) * math.fsum(math.exp(step * one) for step in range(1, moved))) * (1 - 2.0**-50)
+
+
+def _scale_with_values(section: TopQuery, moved: int) -> float:
+    """The least scale of picks and values: the values of several groups are noised apart, so together they are pure and no more is used."""
+
+    def uses(scale: float) -> list[accounting.Uses]:
+        one, s = accounting.laplace_scale(scale, moved), section.s
+        picks = accounting.Uses("bounded_range" if section.method == "gumbel" else "pure", uses=s, epsilon=one)
+        return [picks, accounting.Uses("pure", uses=s, epsilon=one)]
+
+    return accounting.least_scale(uses, Privacy(section.epsilon, section.delta), start=section.s * moved / section.epsilon).parameter
+
+
+def _top(counts: Array, section: TopQuery, terms: Terms, rng: Stream | None) -> selection.Selection:
+    method = section.method
+    return selection.top_s(
+        counts, terms.epsilon, terms.sensitivity, s=section.s, delta=terms.delta, method=method,
+        scale=terms.scale if terms.scale is not None or method != "peeling" else "calibrated", values=section.values,
+        relation=terms.relation, monotone=terms.relation == "add_remove" and method != "oneshot_laplace", rng=rng, threads=1,
+    )  # fmt: skip

@@ -1,0 +1,375 @@
+"""The passes of one machine: over files or a frame, with what does not fit into memory in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dpcore.errors import StorageError
+from dpcore.query.encoders import read_column
+from dpcore.query.statistics import ReadRows
+from dpcore.tables.pieces import Cut
+from dpcore.tables.pipeline import UNFINISHED, Pipeline
+from dpcore.tables.rows import piece_rows_for, read_rows
+from dpcore.tables.sections import key_of
+from dpcore.tables.sql.derivation import Derivation, Derivations, Passing
+from dpcore.tables.types.whole_arrays import decoded
+from dpcore.tables.units.contributions import PIECE_ROWS, compared, compared_type
+from dpcore.tables.units.database import Advance, in_database
+from dpcore.tables.units.row_random_bits import RowWords
+from dpcore.tables.units.units import CHANGED, choose_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    import duckdb
+
+    from dpcore.query.plan import ReleasePlan
+    from dpcore.query.statistics import Measure
+    from dpcore.tables.progress import Progress
+    from dpcore.tables.rows import Rows
+    from dpcore.tables.sql.derivation import Deriving, Part
+    from dpcore.tables.units.row_random_bits import ValueWords
+    from dpcore.tables.units.units import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What is left to be added of some rows: for statistics that are added up in order."""
+
+    parts: dict[int, Any]
+    rows: int
+    done: float
+
+
+class Totals:
+    """The totals of all rows so far.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        The job.
+    measures : sequence of Measure or None
+        What is computed for each query; None where nothing is.
+    kept : Kept or None
+        The rows that units keep; None for all.
+    deriving : Deriving
+        Derives columns and conditions.
+    spill : Path
+        Folder for what does not fit into memory.
+    """
+
+    def __init__(self, plan: ReleasePlan, measures: Sequence[Measure | None], kept: Kept | None, deriving: Deriving, spill: Path) -> None:
+        self._plan, self._kept, self._deriving = plan, kept, deriving
+        self._conditions = () if plan.derivations is None else plan.derivations.conditions
+        self._measures = {place: measure for place, measure in enumerate(measures) if measure is not None}
+        self._names = tuple({name: None for measure in self._measures.values() for name in measure.names})
+        self._in_order = {
+            place: measure.statistic.zero(spill / f"query-{place}")
+            for place, measure in self._measures.items()
+            if measure.statistic.in_order
+        }
+        self._in_any_order = _OfThreads({place: measure for place, measure in self._measures.items() if place not in self._in_order}, spill)
+        self._words = {place: _words_for(plan, place) for place, measure in self._measures.items() if measure.statistic.draws_words}
+        self._count = len(measures)
+        self.rows, self.done = 0, 0.0
+
+    def of(self, rows: Rows) -> Selected:
+        """Add some rows, but for what has an order. Cells of rows that their unit drops are checked too, but not of those filtered out."""
+        n = len(rows.batch)
+        kept = None if self._kept is None else self._kept.mask(rows.first, n)
+        passing = Passing(self._deriving.of(rows), kept, self._conditions, self._names)
+        parts: dict[int, Any] = {}
+        with self._in_any_order.borrowed() as totals:
+            groups = _GroupsOfRows()
+            for place, measure in self._measures.items():
+                statistic = measure.statistic
+                selected = statistic.select(self._read(place, measure, rows, passing.of(place), groups))
+                if statistic.in_order:
+                    parts[place] = selected
+                else:
+                    statistic.add(totals[place], selected)
+        return Selected(parts, n, rows.done)
+
+    def add(self, selected: Selected) -> None:
+        """Add what has an order."""
+        for place, part in selected.parts.items():
+            self._measures[place].statistic.add(self._in_order[place], part)
+        self.rows += selected.rows
+        self.done = selected.done
+
+    def finished(self, threads: int) -> list[Any]:
+        """The statistic of each query, once all rows were added; None where nothing is computed."""
+        totals = {**self._in_any_order.merged(), **self._in_order}
+        finished = {place: measure.statistic.finish(totals[place], threads) for place, measure in self._measures.items()}
+        return [finished.get(place) for place in range(self._count)]
+
+    def _read(self, place: int, measure: Measure, rows: Rows, part: Part, groups: _GroupsOfRows) -> ReadRows:
+        """What a query reads of some rows: of those that take part, or of all that pass its condition."""
+        columns = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in measure.reads]
+        codes = None if measure.grouping is None else groups.of(measure.grouping, part.rows)
+        words = self._words_of(place, rows, part.rows, columns, codes) if place in self._words else None
+        read = ReadRows(len(part.rows.batch), columns, codes, words)
+        return read if measure.statistic.of_all_rows or part.kept is None else read.each(part.taking_part, part.n)
+
+    def _words_of(self, place: int, rows: Rows, some: Rows, columns: list[Any], codes: Any) -> Any:
+        """The random words of some of the rows, of which this was read, by which the units of a query choose."""
+        drawn = self._words[place]
+        if isinstance(drawn, RowWords):
+            words = drawn.of(rows).to_numpy()
+            return words if some.taken is None else words[some.taken]
+        values = columns[1]
+        return drawn.of(some.batch, values if isinstance(values, np.ndarray) else None, *([] if codes is None else [codes]))
+
+
+def _words_for(plan: ReleasePlan, place: int) -> RowWords | ValueWords:
+    """The words by which the units of a query choose among their values."""
+    if plan.by_value is None:
+        return RowWords(None, place)
+    position = place if plan.positions is None else plan.positions[place]
+    return plan.by_value.values(position, plan.job.privacy.unit, str(plan.job.query[place].column))
+
+
+class _OfThreads:
+    """Totals that can be large: each thread adds to those that no other has, and in the end they are added up."""
+
+    def __init__(self, measures: Mapping[int, Measure], spill: Path) -> None:
+        self._measures, self._spill = measures, spill
+        self._free: list[dict[int, Any]] = []
+        self._lock = threading.Lock()
+
+    def _zero(self) -> dict[int, Any]:
+        return {place: measure.statistic.zero(self._spill) for place, measure in self._measures.items()}
+
+    @contextlib.contextmanager
+    def borrowed(self) -> Iterator[dict[int, Any]]:
+        """Totals by the place of their query, for one thread."""
+        with self._lock:
+            mine = self._free.pop() if self._free else None
+        if mine is None:
+            mine = self._zero()
+        yield mine
+        with self._lock:
+            self._free.append(mine)
+
+    def merged(self) -> dict[int, Any]:
+        """Those of all threads together."""
+        while len(self._free) > 1:
+            for place, total in self._free.pop().items():
+                self._free[0][place] += total
+        return self._free[0] if self._free else self._zero()
+
+
+class _GroupsOfRows:
+    """The groups of rows, which are looked up once for all queries with the same groups of the same rows."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], Any] = {}
+
+    def of(self, grouping: Any, rows: Rows) -> Any:
+        """The group of each row."""
+        key = id(grouping), id(rows)
+        if key not in self._known:
+            self._known[key] = grouping.codes(rows.batch)
+        return self._known[key]
+
+
+# Keys come in order, so that the draw of a key depends on its place among them and not on the order of rows. A null unit is one of its own.
+OF_ROWS = "select key, count(*) as n from keys where key is not null group by key order by key"
+OF_UNITS = """
+select key, cast(sum(n) as bigint) as n from (
+    select key, unit, case when unit is null then count(*) else 1 end as n from keys where key is not null group by key, unit
+) group by key order by key
+"""
+FETCHED_KEYS = 1 << 16
+Found = TypeVar("Found")
+
+
+def count_units(
+    plan: ReleasePlan,
+    place: int,
+    kept: Kept | None,
+    spill: Path,
+    threads: int,
+    shown: Progress,
+    work: Callable[[Iterable[pa.RecordBatch]], Found],
+) -> Found:
+    """What `work` makes of the keys of one query, in order, with the number of distinct units of each.
+
+    Parameters
+    ----------
+    plan : ReleasePlan
+        The job.
+    place : int
+        The place of the query, which is a `KeysAnswer`.
+    kept : Kept or None
+        The rows that take part; None if all do.
+    spill : Path
+        Folder for what does not fit into memory.
+    threads : int
+        Threads that count.
+    shown : Progress
+        Shows the pass.
+    work : callable
+        Takes batches of `key` and `n`.
+    """
+    what = words_of(plan, place)
+    shown.begin(what)
+    counting = _Counting(plan, place, kept)
+    return in_database(spill, threads, counting.progress, shown.update, lambda database: work(counting.made(database)), what)
+
+
+def words_of(plan: ReleasePlan, place: int) -> str:
+    """The pass in words."""
+    return f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, grouping_of(plan, place).names))}"
+
+
+def grouping_of(plan: ReleasePlan, place: int) -> Any:
+    """The groups of a query for keys."""
+    answer: Any = plan.answers[place]
+    return answer.private
+
+
+class _Counting:
+    """The pass for one query, in a database."""
+
+    def __init__(self, plan: ReleasePlan, place: int, kept: Kept | None) -> None:
+        self.progress = Advance()
+        self._plan, self._place, self._kept = plan, place, kept
+        self._grouping = grouping_of(plan, place)
+
+    def made(self, database: duckdb.DuckDBPyConnection) -> Iterable[pa.RecordBatch]:
+        """Count the units of all keys."""
+        kind = self._plan.unit_type
+        unit = [] if kind is None else [("unit", compared_type(kind))]
+        schema = pa.schema([*unit, ("key", self._grouping.key_type)])
+        database.register("piece", schema.empty_table())
+        database.execute("create table keys as select * from piece")
+        # A piece is complete before the database sees it: to evaluate conditions takes a database, too, and none may call another.
+        for batch in self._batches(schema):
+            database.register("piece", pa.Table.from_batches([batch]))
+            database.execute("insert into keys select * from piece")
+        if self._kept is not None and self.progress.rows != self._kept.rows:
+            raise StorageError(CHANGED)
+        counted: Iterable[pa.RecordBatch] = database.sql(OF_ROWS if kind is None else OF_UNITS).to_arrow_reader(FETCHED_KEYS)
+        return counted
+
+    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The unit and the key of each row that takes part and that the conditions let through."""
+        plan, grouping = self._plan, self._grouping
+        derivations = Derivations() if plan.derivations is None else plan.derivations
+        named = (*grouping.names, *(() if plan.unit_type is None else (plan.job.privacy.unit,)))
+        cut = Cut(min(PIECE_ROWS, derivations.adding.most_rows), use_threads=False)
+        with derivations.adding.opened() as deriving:
+            for rows in read_rows(plan.inputs, self._types(derivations.adding.reads), cut):
+                kept = None if self._kept is None else self._kept.mask(rows.first, len(rows.batch))
+                part = Passing(deriving.of(rows), kept, derivations.conditions, named).of(self._place)
+                keys = grouping.keyed(part.rows.batch)
+                if part.kept is not None and not part.kept.all():
+                    keys = pc.if_else(pa.array(part.kept), keys, pa.scalar(None, keys.type))
+                units = (
+                    []
+                    if plan.unit_type is None
+                    else [compared(decoded(part.rows.batch.column(plan.job.privacy.unit)).cast(plan.unit_type))]
+                )
+                yield pa.RecordBatch.from_arrays([*units, keys], schema=schema)
+                self.progress.rows, self.progress.done = rows.first + len(rows.batch), rows.done
+
+    def _types(self, sources: Sequence[str]) -> dict[str, pa.DataType]:
+        """Types of the columns of the input that say the group of a row, or that others are derived from, and of the unit."""
+        plan = self._plan
+        types = {name: plan.read_types[name] for name in (*self._grouping.names, *sources) if name in plan.read_types}
+        return types if plan.unit_type is None else {**types, plan.job.privacy.unit: plan.unit_type}
+
+
+class Passes(Protocol):
+    """What an engine does with the rows of a job.
+
+    Attributes
+    ----------
+    threads : int
+        Threads that draw noise.
+    """
+
+    @property
+    def threads(self) -> int:
+        """Threads that draw noise."""
+
+    def choose_rows(self, plan: ReleasePlan) -> None:
+        """Let at most so many rows and groups of each unit take part in the passes that follow."""
+
+    def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
+        """What `work` makes of the keys of the query at a place, in order, with the number of distinct units of each: `key` and `n`."""
+
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
+        """What is measured for each query of the plan, if anything is, and the number of rows."""
+
+
+class Room(Protocol):
+    """Has a folder for what does not fit into memory."""
+
+    @property
+    def spill(self) -> Path:
+        """The folder; it is made when it is needed."""
+
+
+class LocalPasses:
+    """The passes over an input that this process reads.
+
+    Parameters
+    ----------
+    room : Room
+        For what does not fit into memory.
+    threads : int
+        Threads that compute; one more reads.
+    progress : Progress
+        Shows the passes.
+    piece_rows : int, optional
+        Rows handled at a time.
+
+    Attributes
+    ----------
+    threads : int
+        As given.
+    """
+
+    def __init__(self, room: Room, threads: int, progress: Progress, piece_rows: int | None = None) -> None:
+        self.threads = threads
+        self._room, self._progress, self._piece_rows = room, progress, piece_rows
+        self._kept: Kept | None = None
+
+    def choose_rows(self, plan: ReleasePlan) -> None:
+        """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
+        self._progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+        grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
+        key, spill = key_of(plan.job.testing), self._room.spill
+        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value)
+
+    def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
+        """Count them in a database."""
+        return count_units(plan, place, self._kept, self._room.spill, self.threads, self._progress, work)
+
+    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
+        """Add up the rows that take part, in pieces that threads share."""
+        self._progress.begin(stage)
+        derivation = Derivation() if plan.derivations is None else plan.derivations.adding
+        read = {*derivation.reads, *(name for measure in measures if measure is not None for name in measure.names)}
+        types = {name: kind for name, kind in plan.read_types.items() if name in read} or plan.read_types
+        most = min(self._piece_rows or piece_rows_for(types, is_counted=True), derivation.most_rows)
+        source = read_rows(plan.inputs, types, Cut(most, use_threads=self.threads > 1))
+        progress = self._progress
+        with derivation.opened() as deriving:
+            totals = Totals(plan, measures, self._kept, deriving, self._room.spill)
+            pipeline = Pipeline(source, totals.of, totals.add, threads=self.threads)
+            pipeline.run(lambda: progress.update(totals.rows, min(totals.done, UNFINISHED)))
+        progress.update(totals.rows, 1.0)
+        if self._kept is not None and totals.rows != self._kept.rows:
+            raise StorageError(CHANGED)
+        return totals.finished(self.threads), totals.rows

@@ -1,0 +1,408 @@
+"""Plans of release jobs: checked against the input's schema before any row is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
+from dpcore.query.composition import composed_by
+from dpcore.query.derivations import derivations_of, mend
+from dpcore.query.encoders import Declared, Reals
+from dpcore.query.groups import ListedGroups
+from dpcore.query.kinds import kind_of
+from dpcore.query.kinds.base import Asked
+from dpcore.query.query_sections import MAX_QUERIES
+from dpcore.query.reads import Read, groups_of
+from dpcore.query.request import ReleaseJob
+from dpcore.query.sensitivity import Contribution
+from dpcore.query.units_of_answers import in_steps
+from dpcore.query.whole_unit_queries import UnitCells
+from dpcore.tables.checks import check_curator, check_inputs_are_tables, check_is, undeclared
+from dpcore.tables.inputs import discover, narrowest
+from dpcore.tables.output import metadata
+from dpcore.tables.output.charge import Charge, Spend
+from dpcore.tables.output.publication import Publication
+from dpcore.tables.partitions import declared_sorts
+from dpcore.tables.places import output_place
+from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
+from dpcore.tables.recorded import recorded
+from dpcore.tables.run_ids import plain
+from dpcore.tables.sections import OutputSection, key_of
+from dpcore.tables.units.row_random_bits import ByValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from dpcore._addresses import Location
+    from dpcore.query.answers import Answer
+    from dpcore.query.encoders import Cells
+    from dpcore.query.groups import Grouping
+    from dpcore.query.query_sections import Grouped, QuerySection
+    from dpcore.query.reads import PrivateGrouping
+    from dpcore.rng import StreamPosition
+    from dpcore.tables.inputs import Inputs
+    from dpcore.tables.places import Place
+    from dpcore.tables.sources import InputFile
+    from dpcore.tables.sql.derivation import Derivations
+    from dpcore.testing import KeyedRandom
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasePlan(JobPlan):
+    """A checked release job: only its rows, its ledger or the system can stop it.
+
+    Attributes
+    ----------
+    job : ReleaseJob
+        The job file.
+    inputs : Inputs
+        The files.
+    answers : tuple of Answer
+        In the order of the job, which is the order of their nonces and of the output.
+    read_types : dict
+        Type of each column that is read.
+    output : Path or Address
+        The file to write.
+    rows : int or None
+        Rows of the input; None if they are not known before the input is read.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the privacy unit; None if the unit is the row.
+    grouping : Grouping or None
+        The groups of the grouped queries, where they are all the same.
+    publication : Publication
+        The files that the job writes, and what its ledger is to pay.
+    curator : bool
+        Whether messages may say where in the input something is, outside the guarantee.
+    derivations : Derivations or None
+        Conditions, derived columns and look-ups; None if the job has none.
+    positions : tuple of int or None
+        Position of each query in the stream of a test key. Default: its position in the job.
+    by_value : ByValue or None
+        How units choose rows, groups and values by what rows hold, which they do under a test key. None: by random words of positions.
+    """
+
+    job: ReleaseJob
+    answers: tuple[Answer, ...]
+    grouping: Grouping | PrivateGrouping | None
+    derivations: Derivations | None
+    positions: tuple[int, ...] | None = None
+    by_value: ByValue | None = None
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
+        return self.unit_type is not None or any(answer.waits_for_keys or answer.measure_of_bins for answer in self.answers)
+
+
+def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
+    """Check a job against its input's schema and its output's place. Nothing is written.
+
+    Parameters
+    ----------
+    job : ReleaseJob
+        A job within its budget.
+    overwrite : bool, default False
+        Accept an output that exists.
+    curator : bool, default False
+        Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
+    others : sequence of (str, Path), default ()
+        As in `make_plan`.
+
+    Returns
+    -------
+    ReleasePlan
+        What the job will do.
+
+    Raises
+    ------
+    ParameterTypeError
+        If `job` is not a job of this kind.
+    JobError
+        If a column is missing or of a type its query does not take, the output exists already, or a row could end a job that has a
+        ledger.
+    BudgetError
+        If the ledger does not have what the job spends.
+    StorageError
+        If the input, the ledger or a file of categories cannot be read.
+
+    Notes
+    -----
+    Cost: only the schemas of the input files are read, and files of categories.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> from dpcore.batch import make_release_plan, parse_release_job
+    >>> with TemporaryDirectory() as folder:
+    ...     source = Path(folder, "people.parquet")
+    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
+    ...     job = {
+    ...         "version": 1,
+    ...         "input": {"path": str(source)},
+    ...         "output": {"path": f"{folder}/answers.json"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "query": [{"name": "smokers", "kind": "mean", "column": "smoker", "lower": 0, "upper": 1, "epsilon": 1.0}],
+    ...     }
+    ...     plan = make_release_plan(parse_release_job(job))
+    >>> plan.answers[0].noise[0].law, plan.rows
+    ('laplace', 1000)
+    """
+    check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
+    check_curator(job, curator=curator)
+    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
+    check_inputs_are_tables(job, inputs.paths, others)
+    return written_plan(job, inputs, overwrite=overwrite, curator=curator, others=others)
+
+
+def written_plan(
+    job: ReleaseJob, inputs: Inputs, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()
+) -> ReleasePlan:
+    """The plan of a job that writes its answers, for any input; the rest is that of `make_release_plan`."""
+    reads = declared_reads(job)
+    output = output_place(job.output.path, "output.path")
+    files = _files_of(job, output)
+    check_files(job, inputs, files, others)
+
+    def publication(spend: Spend) -> Publication:
+        charge = Charge(job, spend, overwrite=overwrite)
+        check_files_are_free(files, charge, overwrite=overwrite)
+        return Publication([path for _, path in files], charge, overwrite=overwrite)
+
+    return planned(job, inputs, reads, output, publication, curator=curator)
+
+
+def declared_reads(job: ReleaseJob) -> list[Read]:
+    """How the queries read their columns; raises `JobError` if a row could end a job with a ledger."""
+    reads = [read_of(position, query, job.privacy.unit) for position, query in enumerate(job.query)]
+    _check_declared(job, reads)
+    return reads
+
+
+def planned(
+    job: ReleaseJob,
+    inputs: Inputs,
+    reads: list[Read],
+    output: Location,
+    publication: Callable[[Spend], Publication],
+    *,
+    curator: bool = False,
+    tables: Mapping[str, Inputs] | None = None,
+) -> ReleasePlan:
+    """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs.
+
+    `tables` are public tables that are no files, by the paths that the job gives them.
+    """
+    found = _inspected(job, inputs, reads, curator=curator, tables=tables)
+    job, answers = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
+    return ReleasePlan(
+        job=job,
+        inputs=inputs,
+        answers=answers,
+        read_types=found.schemas.read_types,
+        output=output,
+        rows=found.schemas.rows,
+        unit_type=found.schemas.unit_type,
+        grouping=next((read.groups for read in found.reads if read.groups is not None), None),
+        publication=publication(_spend(job, answers)),
+        curator=curator,
+        derivations=found.derivations,
+        by_value=found.by_value,
+    )
+
+
+def _with_one_grouping(job: ReleaseJob, reads: list[Read]) -> list[Read]:
+    """Let queries with the same groups share them, so that the group of a row is looked up once."""
+    known: list[tuple[Grouped, Grouping | PrivateGrouping]] = []
+    shared = []
+    for query, read in zip(job.query, reads, strict=True):
+        if query.grouping is None or read.groups is None:
+            shared.append(read)
+            continue
+        same = next((groups for grouped, groups in known if grouped == query.grouping and groups.listed == read.groups.listed), read.groups)
+        known.append((query.grouping, same))
+        shared.append(replace(read, groups=same))
+    return shared
+
+
+@dataclass(slots=True)
+class _Found:
+    """The joint schema of all files, and how the queries read them."""
+
+    reads: list[Read]
+    schemas: Schemas
+    integers: dict[str, bool] = field(default_factory=dict)
+    derivations: Derivations | None = None
+    by_value: ByValue | None = None
+
+    @property
+    def derived(self) -> dict[str, pa.DataType]:
+        """Types of the columns that are not in the files."""
+        return {} if self.derivations is None else self.derivations.types
+
+
+def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
+    schemas = Schemas(inputs, job.privacy.unit)
+    asked = [name for read in reads for name, _ in read.columns()]
+    found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
+    named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
+    inspected = list(schemas.inspected(named, curator=curator))
+    infos = [info for _, info in inspected]
+    fitting = with_values(infos, named)
+    key = key_of(job.testing)
+    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, infos)
+    found.reads = _with_one_grouping(job, [read.fitted(fitting, found.derived) for read in reads])
+    for path, info in inspected:
+        if path is inputs.paths[0]:
+            schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
+        if info.types is not None:
+            schemas.read_types |= {name: info.types[name] for name in named}
+        _check_types(job, found, {**(info.types or {}), **found.derived}, path)
+    if not schemas.read_types:
+        schemas.read_types = _narrowest(job, inputs)
+    return found
+
+
+def _grouped_by(job: ReleaseJob) -> list[str]:
+    """The columns that decide in how many groups a unit takes part."""
+    if job.privacy.max_groups_per_unit is None:
+        return []
+    return [name for query in job.query if query.grouping is not None for name in query.grouping[0]]
+
+
+def _sources(derivations: Derivations | None) -> list[str]:
+    """The columns of the input that others are derived from."""
+    return [] if derivations is None else [*derivations.choosing.reads, *derivations.adding.reads]
+
+
+def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
+    """Raise `JobError` if a row could end a job with a ledger."""
+    for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
+        for name, cells in read.columns():
+            keys = cells.lacks()
+            if keys and job.ledger is not None:
+                raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
+
+
+def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: InputFile) -> None:
+    for query, read in zip(job.query, found.reads, strict=True):
+        for name, cells in read.columns():
+            if name not in types:
+                continue  # text of a format without types
+            if not cells.accepts(types[name]):
+                declared = " with these categories" if isinstance(cells, Declared | ListedGroups) else ""
+                asked = f"{query.name!r} ({query.kind}{declared})"
+                if query.grouping is not None and name in query.grouping[0] and name != getattr(query, "column", None):
+                    asked = f"group_by of {query.name!r}"
+                where = "" if name in found.derived else f"{path}: "
+                said = f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}"
+                raise JobError(said + mend(name, types[name], cells))
+            found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
+
+
+def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
+    """Some column, for a job that only counts rows: readers hand over rows of columns."""
+    info = inputs.inspect(inputs.paths[0])
+    if job.privacy.unit == "row":
+        return narrowest(inputs.paths[0], info)
+    return {job.privacy.unit: pa.binary() if info.types is None else info.types[job.privacy.unit]}
+
+
+def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
+    """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
+    files: list[Place] = []
+    for position, query in enumerate(job.query):
+        if query.table_path is not None:
+            key = f"query[{position}].output"
+            table = output_place(query.table_path, key)
+            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.table_path).resolved_format)]
+    return [*files, ("output.path", output)]
+
+
+def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
+    """(ε, δ) of the whole job, and the ρ of each query if it is known."""
+    count = len(job.query)
+    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
+    guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
+    parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
+    return Spend(what, job.total, tuple(parts), recorded(_asked(job, query) for query in job.query))
+
+
+def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
+    """The public parameters of a query that a ledger keeps."""
+    conditions = [each for each in (job.where, query.where) if each is not None]
+    by, groups = (None, None) if query.grouping is None else query.grouping
+    return {
+        "name": query.name,
+        "kind": query.kind,
+        "columns": list(query.column_names) or None,
+        "where": " AND ".join(f"({each})" if len(conditions) > 1 else each for each in conditions) or None,
+        "group_by": None if by is None else list(by),
+        "groups": plain(groups, "query.groups"),
+    }
+
+
+def read_of(position: int, query: QuerySection, unit: str = "row") -> Read:
+    """How a query reads its columns, and that of its groups, as far as the job says; one about whole units reads the unit first."""
+    units: tuple[tuple[str, Cells], ...] = ((unit, UnitCells()),) if unit != "row" and query.is_about_units else ()
+    return Read((*units, *kind_of(query).columns(position, query)), groups_of(query))
+
+
+def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Answer:
+    """The answer to a query, with its noise; `integers` says which columns hold integers. What it refuses costs nothing."""
+    query = job.query[position]
+    try:
+        stepped = in_steps(query, *_bounds(read))
+        return kind_of(query).answer(stepped, Asked(job.privacy, read, contribution(job, stepped), integers))
+    except JobError:
+        raise
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
+
+
+def _bounds(read: Read) -> tuple[list[tuple[float, float]], list[float | None]]:
+    """The bounds of the columns of numbers, and what stands for their nulls."""
+    reals = [cells for _, cells in read.cells if isinstance(cells, Reals)]
+    return [each.bounds for each in reals], [each.missing for each in reals]
+
+
+def contribution(job: ReleaseJob, query: QuerySection) -> Contribution:
+    """Return how much one unit may contribute to what a query is asked about."""
+    privacy = job.privacy
+    return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.knows_rows_of(query), privacy.max_groups_per_unit)
+
+
+DRAWS = MAX_QUERIES
+"""Nonces between one draw of a query and its next."""
+
+
+class QueryDraws:
+    """The keyed stream of one query: its position in the job is the nonce of its first draw.
+
+    Each further draw takes a separate nonce, that of the draw before plus `DRAWS`.
+    """
+
+    def __init__(self, key: KeyedRandom, query: int) -> None:
+        self._key, self._next = key, query
+
+    @property
+    def secure(self) -> bool:
+        """Always False."""
+        return False
+
+    def position(self) -> StreamPosition:
+        """The position of the next draw."""
+        nonce, self._next = self._next, self._next + DRAWS
+        return self._key.at(nonce).position()
+
+
+def stream_of(plan: ReleasePlan, place: int) -> QueryDraws | None:
+    """The stream of a query; None is the secure source."""
+    key = key_of(plan.job.testing)
+    return None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])

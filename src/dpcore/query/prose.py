@@ -1,0 +1,345 @@
+"""Words of the page of a release: the guarantee, the question of each query, and the declarations of the job."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, quoted, readable, written
+from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
+from dpcore.query.fields import SKIP
+from dpcore.query.units_of_answers import with_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy.typing as npt
+
+    Line = tuple[str, str]
+
+
+NAMED_QUANTILES = {0.0: "smallest", 0.25: "lower quartile", 0.5: "median", 0.75: "upper quartile", 1.0: "largest"}
+NAMED_INTERVALS = 6
+"""Queries that a sentence about intervals names."""
+STAND_INS = (("missing", "missing values"), ("unknown", "unknown values"))
+LAWS = {
+    "laplace": "Laplace",
+    "gaussian": "Gaussian",
+    "discrete_laplace": "discrete Laplace",
+    "discrete_gaussian": "discrete Gaussian",
+    "gumbel": "Gumbel",
+    "truncated_geometric": "truncated geometric",
+}
+
+
+def release_guarantee(document: Mapping[str, Any]) -> str:
+    """Describe the privacy that is spent, and whom it protects."""
+    privacy = document["privacy"]
+    return f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
+
+
+def guarantee_of(document: Mapping[str, Any]) -> str:
+    """The guarantee of a release in a sentence or two: what is spent, whom it protects, and what neighbouring tables have in common."""
+    return f"{release_guarantee(document)} {neighbours_in_words(document)}"
+
+
+def accounting_in_words(document: Mapping[str, Any]) -> str:
+    """How the answers add up, where that is not by the sum of their ε; with a space before it."""
+    rules = {"zcdp": "by ρ (zero-concentrated privacy)", "pld": "by their privacy loss distributions"}
+    rule = rules.get(document.get("accounting", {}).get("method", ""))
+    return "" if rule is None else f" The answers are added up {rule}, so the ε of the queries may sum to more than this."
+
+
+def release_protection(document: Mapping[str, Any]) -> str:
+    """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows."""
+    unit = document["unit"]
+    if unit == "row":
+        return protection_in_words(document["privacy"]["delta"], unit)
+    bounds = [
+        f"at most {counted(document[key], word)}"
+        for key, word in (("max_rows_per_unit", "row"), ("max_groups_per_unit", "group"))
+        if document.get(key)
+    ]
+    used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
+    return f"the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
+
+
+def neighbours_in_words(document: Mapping[str, Any]) -> str:
+    """Describe what neighbouring tables have in common, which is public."""
+    unit = document["unit"]
+    if document.get("relation", "replace") == "add_remove":
+        return f"Even whether {whose(unit)} was in the table is protected."
+    if unit == "row":
+        return "The number of rows is public; their contents are protected."
+    return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values is public; the contents of their rows are protected."
+
+
+def limits_in_words(document: Mapping[str, Any]) -> list[str]:
+    """What the intervals do not say: the rows that were left out, and where they are wider than their confidence."""
+    said = (
+        [f"All answers are about the rows for which {spaced(document['where'])}; how many these are is protected."]
+        if document.get("where")
+        else []
+    )
+    unit = document["unit"].removesuffix(OWN_ROWS)
+    bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
+    if document.get("max_groups_per_unit"):
+        bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
+    if document["unit"] != "row" and bounds:
+        left_out = f"{' and '.join(bounds)} of a {plain_name(unit)} are left out"
+        said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
+    wider = [quoted(query["name"]) for query in document["queries"] if query.get("coverage") is not None]
+    if wider:
+        named = wider if len(wider) <= NAMED_INTERVALS else [*wider[: NAMED_INTERVALS - 1], f"{len(wider) - NAMED_INTERVALS + 1} others"]
+        whose_interval = f"interval of {named[0]}" if len(named) == 1 else f"intervals of {', '.join(named[:-1])} and {named[-1]}"
+        said.append(f"The {whose_interval} may be wider than the confidence says: at least that share of them holds the true value.")
+    return said
+
+
+def coverage_in_words(query: Mapping[str, Any]) -> str:
+    """The confidence of a query's interval: "95 %", or "at least 95 %" where the interval may be wider."""
+    if not query.get("confidence"):
+        return ""
+    return f"{query['coverage']} {percentage_of(query['confidence'])}" if query.get("coverage") else percentage_of(query["confidence"])
+
+
+def is_exact(query: Mapping[str, Any]) -> bool:
+    """Whether the answer has no noise, because it is public."""
+    return query.get("stderr") == 0.0 and not query.get("noise")
+
+
+def spaced(expression: str) -> str:
+    """An expression in one line; with a comment, which a line ends, as it is."""
+    return plain_name(expression.strip() if "--" in expression else " ".join(expression.split()))
+
+
+def of_column(query: Mapping[str, Any]) -> str:
+    """The column of a query in a question, if it has one."""
+    return f" of {query['column']}" if query.get("column") else ""
+
+
+def declared_parts(query: Mapping[str, Any], *, clamps: bool = True) -> list[str]:
+    """What the job declares about values that many kinds of queries have; `clamps` if those beyond bounds count as the bounds."""
+    parts = []
+    if clamps and query.get("lower") is not None and query.get("upper") is not None:
+        lower, upper = plain_number(query["lower"]), plain_number(query["upper"])
+        parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
+    if query.get("step") is not None:
+        parts.append(f"values are counted in steps of {plain_number(query['step'])}")
+    if query.get("bounds") is not None:
+        threshold = counted(query["bounds"]["threshold"], "noisy row")
+        parts.append(
+            f"these bounds were found privately, with ε = {plain_number(query['bounds']['epsilon'])}, "
+            f"as the ends of the powers of two that hold more than {threshold}"
+            if query.get("lower") is not None
+            else f"no bounds were found: no power of two holds more than {threshold}"
+        )
+    if query.get("max_sum_per_unit") is not None:
+        parts.append(f"absolute values of one unit count at most {plain_number(query['max_sum_per_unit'])} in all")
+    if query.get("max_values_per_unit") is not None:
+        parts.append(f"at most {counted(query['max_values_per_unit'], 'value')} of each unit, chosen at random")
+    return parts + [_replaced(query, key, word) for key, word in STAND_INS if query.get(key) is not None]
+
+
+def sentence_of(parts: Sequence[str]) -> str:
+    """Parts as one sentence; none of none."""
+    sentence = "; ".join(parts)
+    return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def _replaced(query: Mapping[str, Any], key: str, word: str) -> str:
+    """What becomes of missing or unknown values."""
+    if query[key] == SKIP and SKIP not in (query.get("categories") or ()):
+        return f"rows with {word} are left out"
+    return f"{word} count as {stand_in(query, key)}"
+
+
+def stand_in(declared: Mapping[str, Any], key: str) -> str:
+    """The value that stands for missing or unknown ones: a category, or a number."""
+    return quoted(declared[key]) if declared.get("categories") is not None else plain_number(declared[key])
+
+
+def noise_in_words(query: Mapping[str, Any]) -> str:
+    """Describe the noise and its sensitivity, the most that one unit can change the answer."""
+    drawn = {(noise["law"], noise["sensitivity"], noise["scale"]): None for noise in query.get("noise", ())}
+    parts = [
+        f"{LAWS.get(law, law.replace('_', ' '))} noise of scale {plain_number(scale, 4)}, "
+        f"for a sensitivity of {plain_number(sensitivity, 6)}"
+        for law, sensitivity, scale in drawn
+        if scale is not None
+    ]
+    if query.get("releases") == 2 and query.get("centre") is not None:
+        centres = query["centre"] if isinstance(query["centre"], list) else [query["centre"]]
+        noun = "means" if len(centres) > 1 else "mean"
+        parts.append(f"distances were taken from the noisy {noun} {' and '.join(plain_number(centre, 6) for centre in centres)}")
+    return sentence_of(parts)
+
+
+def bin_edges(query: Mapping[str, Any]) -> npt.NDArray[np.float64] | None:
+    """The edges of a histogram's bins, one more than it has counts; None if it is over categories."""
+    edges = query.get("edges")
+    return None if edges is None or isinstance(edges[0], str) else np.asarray(edges, dtype=np.float64)
+
+
+def cell_names(query: Mapping[str, Any]) -> Sequence[str]:
+    """The names of the cells of a histogram, or of the groups."""
+    edges = bin_edges(query)
+    if query.get("groups") is not None:
+        return GroupNames(query)
+    if edges is None and query.get("edges") is not None:
+        return text_bin_names(query["edges"])
+    return [plain_name(category) for category in query["categories"]] if edges is None else bin_names(edges)
+
+
+def key_names(query: Mapping[str, Any]) -> list[str]:
+    """The names of released groups; of several columns with a comma between."""
+    keys = query["value"]
+    if not isinstance(keys, dict):
+        return [plain_name(key) for key in keys]
+    return [", ".join(map(plain_name, key)) for key in zip(*keys.values(), strict=True)]
+
+
+def bin_names(edges: npt.NDArray[np.float64]) -> list[str]:
+    """Half-open intervals; the last bin holds its upper end."""
+    ends = [plain_number(float(edge)) for edge in edges]
+    last = len(ends) - 2
+    return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(ends))]
+
+
+def text_bin_names(edges: Sequence[str]) -> list[str]:
+    """The same of bins of dates or times."""
+    last = len(edges) - 2
+    return [f"{lower} to {'' if i == last else 'below '}{upper}" for i, (lower, upper) in enumerate(itertools.pairwise(edges))]
+
+
+def quantile_name(level: object) -> str:
+    """Return the name of a quantile."""
+    if not isinstance(level, int | float):
+        return "quantile"
+    return NAMED_QUANTILES.get(float(level)) or percentage_of(level)
+
+
+def quantile_limits(query: Mapping[str, Any], values: Sequence[float]) -> tuple[float, float]:
+    """The ends of the declared grid."""
+    grid = query.get("grid")
+    if isinstance(grid, list | tuple | np.ndarray) and len(grid):
+        return float(min(grid)), float(max(grid))
+    if query.get("lower") is not None and query.get("upper") is not None:
+        return float(query["lower"]), float(query["upper"])
+    return min(values), max(values)
+
+
+def as_list(value: Any, count: int) -> list[Any]:
+    """One entry for each of `count` values, whether the document has a list or one for all."""
+    return list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * count
+
+
+def size(candidates: Any) -> str:
+    """Return the number of candidates; the document has either this number or all of them."""
+    return "the" if candidates is None else plain_number(candidates if isinstance(candidates, int) else len(candidates))
+
+
+NO_VALUE = "no value"
+"""The group of rows without a value."""
+
+
+def group_columns(query: Mapping[str, Any]) -> dict[str, Sequence[Any]]:
+    """The columns of a grouped answer, each with its part of every group."""
+    groups = query["groups"]
+    return dict(groups) if isinstance(groups, dict) else {str(query["group_by"]): groups}
+
+
+def count_of_groups(query: Mapping[str, Any]) -> int:
+    """Number of groups."""
+    return len(next(iter(group_columns(query).values())))
+
+
+def groups_in_words(query: Mapping[str, Any]) -> str:
+    """The number of groups, and their columns."""
+    *names, last = group_columns(query)
+    columns = f"{', '.join(names)} and {last}" if names else last
+    return (
+        f"in each of {counted(count_of_groups(query), 'released group' if query.get('groups_released') else 'declared group')} by {columns}"
+    )
+
+
+def key_name(key: Any, last: Any = math.inf) -> str:
+    """One column's part of a group: a value, a bin of which the last holds its right edge, or nothing."""
+    if key is None:
+        return NO_VALUE
+    if isinstance(key, list | tuple):
+        low, high = (end if isinstance(end, str) else plain_number(end) for end in key)
+        return f"{low} to {'' if key[1] == last else 'below '}{high}"
+    return plain_name(key)
+
+
+def last_edge(keys: Sequence[Any]) -> Any:
+    """The right edge of the last bin of a column; infinite if it has no bins."""
+    return max((key[1] for key in keys if isinstance(key, list | tuple)), default=math.inf)
+
+
+def _names(keys: Sequence[Any]) -> list[str]:
+    """The names of one column's parts."""
+    last = last_edge(keys)
+    return [key_name(key, last) for key in keys]
+
+
+class GroupNames(Sequence[str]):
+    """The names of all groups. They can be many, so each is made when it is asked for."""
+
+    def __init__(self, query: Mapping[str, Any]) -> None:
+        self._columns = [(keys, last_edge(keys)) for keys in group_columns(query).values()]
+
+    def __len__(self) -> int:
+        return len(self._columns[0][0])
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        return ", ".join(key_name(keys[place], last) for keys, last in self._columns)
+
+
+def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
+    """The names of rows and columns if groups are all combinations of two columns, those of the second changing fastest; else None."""
+    columns = list(group_columns(query).values())
+    if len(columns) != 2 or not columns[0]:
+        return None
+    first, second = columns
+    width = next((place for place, key in enumerate(first) if key != first[0]), len(first))
+    rows = first[::width]
+    if len(first) % width or any(list(first[at : at + width]) != [first[at]] * width for at in range(0, len(first), width)):
+        return None
+    if list(second) != list(second[:width]) * len(rows):
+        return None
+    return _names(rows), _names(second[:width])
+
+
+def numbers_of(
+    labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]], query: Mapping[str, Any]
+) -> Iterator[Line]:
+    """A label and a number with its interval on each line."""
+    for label, value, error, ends in zip(labels, values, as_list(stderr, len(values)), intervals, strict=True):
+        if not error:
+            yield label, f"{with_unit(plain_number(value), query)} (exact)"
+            continue
+        if isinstance(value, str):  # a date or a time
+            yield label, f"{value} ({ends[0]} to {ends[1]})"
+            continue
+        lower, upper = ends
+        even = math.isclose(value - lower, upper - value, rel_tol=1e-6, abs_tol=1e-9 * abs(value))
+        numbers = [value, upper - value] if even else [value, lower, upper]
+        whole = all(float(number).is_integer() for number in numbers)
+        shown, *others = map(_whole, numbers) if whole else readable(numbers, float(error), percent=False)
+        yield label, with_unit(f"{shown} ± {others[0]}" if even else f"{shown} ({others[0]} to {others[1]})", query)
+
+
+def _whole(number: float) -> str:
+    return written(int(number), ",")

@@ -1,0 +1,61 @@
+"""What documents say about queries, in words and with the labels of columns: shared by pages and terminals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpcore.query.kinds import KINDS
+from dpcore.query.prose import groups_in_words, spaced
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def asked(query: Mapping[str, Any]) -> str:
+    """The question of a query in words."""
+    rows = f", where {spaced(query['where'])}" if query.get("where") else ""
+    question = KINDS[query["kind"]].question(query)
+    return f"{question}{rows}" if query.get("groups") is None else f"{question}, {groups_in_words(query)}{rows}"
+
+
+def declared(query: Mapping[str, Any]) -> str:
+    """What the job declares about the values of a query, as sentences."""
+    return KINDS[query["kind"]].declared(query)
+
+
+def in_text(query: Mapping[str, Any]) -> bool:
+    """Whether the answers are dates or times, which are text."""
+    value = query["value"]
+    while isinstance(value, list) and value:
+        value = next((each for each in value if each is not None), None)
+    return isinstance(value, str) and not KINDS[query["kind"]].has_labels
+
+
+def labelled(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the document of a release with labels in place of the names of columns.
+
+    Queries whose answers are in the unit of measure of their column get it as `unit_of_measure`, those whose bins are as `unit_of_bins`.
+    """
+    columns = {column["name"]: column for column in document.get("columns", ())}
+    if not columns:
+        return document
+    return {**document, "queries": [_labelled(query, columns) for query in document["queries"]]}
+
+
+def _labelled(query: Mapping[str, Any], columns: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    def label(name: Any) -> Any:
+        return columns.get(name, {}).get("label", name) if isinstance(name, str) else name
+
+    shown: dict[str, Any] = dict(query)
+    for key in ("column", "columns", "group_by"):
+        value = query.get(key)
+        if value is not None:
+            shown[key] = [label(each) for each in value] if isinstance(value, list | tuple) else label(value)
+    unit = columns.get(query.get("column") or "", {}).get("unit_of_measure")
+    measured = KINDS[query["kind"]].measured
+    if unit is not None and measured is not None:
+        shown[measured] = unit
+    if isinstance(query.get("groups"), dict):
+        groups = {label(name): keys for name, keys in query["groups"].items()}
+        shown["groups"] = groups if len(groups) == len(query["groups"]) else query["groups"]
+    return shown

@@ -1,0 +1,446 @@
+"""The schema of a release job: central privacy, one noisy answer for each `[[query]]`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from pydantic import Field, PrivateAttr, model_validator
+
+from dpcore._version import __version__
+from dpcore.jobfile.budget import refuse_overspending
+from dpcore.jobfile.loading import load
+from dpcore.jobfile.mistakes import Entries
+from dpcore.jobfile.parsing import parse
+from dpcore.privacy import Privacy, composed
+from dpcore.query.group_fields import PRIVATE
+from dpcore.query.kinds import PARTS, QUERY_SECTIONS, JobQuery
+from dpcore.query.noise import shares_of
+from dpcore.query.query_sections import MAX_QUERIES, ReleasePrivacy
+from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
+from dpcore.tables.fields import Name, Section
+from dpcore.tables.sections import DeriveSection, ExpressionText, JobTables, LookupSection
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from dpcore.jobfile.settings import Settings
+    from dpcore.query.query_sections import Grouped, QuerySection
+
+
+ENTRIES = Entries("query", "kind", QUERY_SECTIONS, PARTS)
+FORMAT = 1
+"""Format of the document that a release writes."""
+MAX_LOOKUPS, MAX_DERIVED = 2**6, 2**10
+
+
+class ReleaseOutput(Section):
+    """`[output]`: where the answers go, as JSON."""
+
+    path: Name
+
+
+class ReleaseJob(JobTables):
+    """A whole release job.
+
+    Attributes
+    ----------
+    version : int
+        1.
+    input, output, privacy : InputSection, ReleaseOutput, ReleasePrivacy
+        The tables of the same names.
+    ledger : LedgerSection or None
+        The ledger that pays; without one only `[privacy]` limits the job.
+    testing : TestingSection or None
+        Present in jobs whose noise must be repeatable; their output is not private.
+    where : str or None
+        A condition on rows: all others are not there.
+    lookup : list of LookupSection
+        The `[[lookup]]` entries.
+    derive : list of DeriveSection
+        The `[[derive]]` entries, each of which may use those before.
+    query : list of JobQuery
+        The `[[query]]` entries, at least one.
+    column : list of ColumnLabel
+        The `[[column]]` entries: labels and units of measure for readers.
+    """
+
+    WORD: ClassVar[str] = "ReleaseJob"
+
+    output: ReleaseOutput
+    privacy: ReleasePrivacy
+    column: list[ColumnLabel] = Field(default_factory=list)
+    where: ExpressionText | None = None
+    lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
+    derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
+    query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
+    _total: Privacy | None = PrivateAttr(None)
+    _details: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _names_are_distinct(self) -> Self:
+        for name, times in Counter(query.name for query in self.query).items():
+            if times > 1:
+                raise ValueError(f"query: {times} [[query]] entries are named {name!r}; give each a different name")
+        return self
+
+    @model_validator(mode="after")
+    def _each_query_bounds_units(self) -> Self:
+        for query in self.query:
+            try:
+                query.check_unit(self.privacy.unit)
+            except ValueError as error:
+                raise ValueError(f"query {query.name!r}: {error}") from None
+        if self.chooses_rows:
+            try:
+                self.privacy.check_rows_are_bounded()
+            except ValueError as error:
+                raise ValueError(f"privacy: {error}") from None
+        return self
+
+    @model_validator(mode="after")
+    def _what_is_not_free_has_a_cost(self) -> Self:
+        for position, query in enumerate(self.query):
+            if not query.has_cost and not self.is_free(query):
+                raise ValueError(
+                    f"query[{position}].epsilon: epsilon, or in its place weight, is required for {query.name!r}: the number of all rows "
+                    "is public, and its count free, only with unit = 'row', relation = 'replace' and no condition"
+                )
+        return self
+
+    @property
+    def unused(self) -> dict[str, str]:
+        """What was given for answers that cost nothing, by the name of the query, in words."""
+        return {
+            query.name: f"epsilon = {query.epsilon!r}" if query.weight is None else f"weight = {query.weight!r}"
+            for query in self.query
+            if query.has_cost and self.is_free(query)
+        }
+
+    @property
+    def chooses_rows(self) -> bool:
+        """Whether some query is about at most so many rows of each unit."""
+        return self.privacy.unit != "row" and not all(query.bounds_units for query in self.query)
+
+    @model_validator(mode="after")
+    def _labels_are_of_columns(self) -> Self:
+        check_labels(self.column, named_columns(self.query))
+        return self
+
+    @model_validator(mode="after")
+    def _groups_of_a_unit_are_one_column(self) -> Self:
+        if self.privacy.max_groups_per_unit is not None and len(self._groupings) != 1:
+            found = "no [[query]] has one" if not self._groupings else "there are several"
+            raise ValueError(f"privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but {found}")
+        return self
+
+    @model_validator(mode="after")
+    def _losses_are_composed_without_a_ledger(self) -> Self:
+        if self.privacy.accounting == "pld" and self.ledger is not None:
+            raise ValueError(
+                "privacy.accounting = 'pld' is for jobs without a [ledger], which adds up epsilon or rho; use 'zcdp', or remove the ledger"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _private_groups_are_selected_once(self) -> Self:
+        selected = Counter(query.grouping[0] for query in self.query if query.selects_groups and query.grouping is not None)
+        for columns, times in selected.items():
+            if times > 1:
+                raise ValueError(
+                    f'query: {times} of kind = "groups" have group_by = {_listed(columns)}; one is enough for all other queries'
+                )
+        for position, query in enumerate(self.query):
+            if query.grouping is not None and query.grouping[1] == PRIVATE and query.grouping[0] not in selected:
+                raise ValueError(
+                    f'query[{position}].groups: groups = "private" needs a [[query]] of kind = "groups" with '
+                    f"group_by = {_listed(query.grouping[0])}, whose epsilon and delta pay for the names of the groups"
+                )
+        return self
+
+    @property
+    def _groupings(self) -> list[Grouped]:
+        """The different groups of the grouped queries."""
+        found: list[Grouped] = []
+        for query in self.query:
+            if query.grouping is not None and query.grouping not in found:
+                found.append(query.grouping)
+        return found
+
+    @property
+    def n_is_public(self) -> bool:
+        """Whether neighbouring tables have equally many rows, so that their number needs no noise: after a filter they may not."""
+        return self.privacy.unit == "row" and self.privacy.relation == "replace" and self.where is None
+
+    def knows_rows_of(self, query: QuerySection) -> bool:
+        """Return whether neighbouring tables have equally many rows that a query is asked about.
+
+        Parameters
+        ----------
+        query : QuerySection
+            One of the job's queries.
+
+        Returns
+        -------
+        bool
+            False after any condition.
+        """
+        return self.n_is_public and query.where is None
+
+    @property
+    def derives(self) -> bool:
+        """Whether it has an expression or a look-up."""
+        return self.where is not None or bool(self.lookup or self.derive) or any(query.where is not None for query in self.query)
+
+    def spent_on(self, query: QuerySection) -> Privacy:
+        """Return the privacy that a query spends.
+
+        Parameters
+        ----------
+        query : QuerySection
+            One of the job's queries.
+
+        Returns
+        -------
+        Privacy
+            Nothing for a count of all rows whose number is public; otherwise the query's ε and δ.
+        """
+        return Privacy(0.0) if self.is_free(query) else query.privacy
+
+    def is_free(self, query: QuerySection) -> bool:
+        """Return whether a query costs nothing: the number of all rows, where it is public.
+
+        Parameters
+        ----------
+        query : QuerySection
+            One of the job's queries.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
+        return self.knows_rows_of(query) and query.may_be_free
+
+    @property
+    def total(self) -> Privacy:
+        """Privacy of the whole job: each query's ε already covers a whole unit.
+
+        Under basic accounting the sum over the queries. Under any other it is known with the noise of the answers, and until then it is
+        what the job may spend at most.
+        """
+        if self._total is not None:
+            return self._total
+        if self.privacy.accounting != "basic":
+            return Privacy(self.privacy.max_epsilon, self.privacy.max_delta, self.privacy.relation)
+        return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
+
+    @property
+    def weights(self) -> dict[int, float]:
+        """Weights of the queries that have one and cost something, by their place."""
+        return {place: query.weight for place, query in enumerate(self.query) if query.weight is not None and not self.is_free(query)}
+
+    def with_shares(self) -> Self:
+        """Return a job under basic accounting with the ε of each query; what the queries with a weight get is rounded down.
+
+        Returns
+        -------
+        ReleaseJob
+            The same job, if no query has a weight or the accounting is another one.
+
+        Raises
+        ------
+        BudgetError
+            If the queries with an ε leave nothing.
+        """
+        weights = self.weights
+        if not weights or self.privacy.accounting != "basic":
+            return self
+        spent = [self.spent_on(query).epsilon for place, query in enumerate(self.query) if place not in weights]
+        return self.with_epsilons(shares_of(self.privacy.max_epsilon, spent, weights))
+
+    def with_epsilons(self, epsilons: Mapping[int, float]) -> Self:
+        """Return the same job with another ε of some queries.
+
+        Parameters
+        ----------
+        epsilons : mapping of int to float
+            The ε by the place of the query.
+
+        Returns
+        -------
+        ReleaseJob
+            A job whose other queries are the same.
+        """
+        queries = [
+            query.model_copy(update={"epsilon": epsilons[place]}) if place in epsilons else query for place, query in enumerate(self.query)
+        ]
+        return self.model_copy(update={"query": queries})
+
+    def composed_as(self, total: Privacy, details: Mapping[str, Any]) -> Self:
+        """Return the same job with the privacy of all its answers together.
+
+        Parameters
+        ----------
+        total : Privacy
+            At most the limits of the job.
+        details : mapping
+            How it came about, for the document.
+
+        Returns
+        -------
+        ReleaseJob
+            A job with this `total`.
+        """
+        return self.model_copy()._settle(total, dict(details))  # noqa: SLF001  # of this class
+
+    def _settle(self, total: Privacy, details: dict[str, Any]) -> Self:
+        self._total, self._details = total, details
+        return self
+
+    def head(self) -> dict[str, Any]:
+        """Return the part of the document about the whole job.
+
+        Returns
+        -------
+        dict
+            Version, unit, relation and total privacy.
+        """
+        privacy = self.privacy
+        bounds = {"max_rows_per_unit": privacy.max_rows_per_unit, "max_groups_per_unit": privacy.max_groups_per_unit}
+        return {
+            "format": FORMAT,
+            "version": __version__,
+            "secure": self.secure,
+            "unit": privacy.protected,
+            "relation": privacy.relation,
+            "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
+            **{key: bound for key, bound in bounds.items() if bound is not None},
+            **({"columns": [column.document() for column in self.column]} if self.column else {}),
+            **({} if privacy.accounting == "basic" else {"accounting": {"method": privacy.accounting, **self._details}}),
+            **self._derived(),
+        }
+
+    def _derived(self) -> dict[str, Any]:
+        """The sections about derived columns and rows, as far as they are there."""
+        said = {
+            "where": self.where,
+            "lookup": [each.model_dump() for each in self.lookup],
+            "derive": [each.model_dump() for each in self.derive],
+        }
+        return {key: value for key, value in said.items() if value}
+
+
+def unused_in_words(job: ReleaseJob) -> list[str]:
+    """A warning for each ε or weight that was given for an answer without noise."""
+    return [
+        f"{given} of {name!r} is not used: the number of all rows is public with unit = 'row' and relation = 'replace', so the answer is "
+        f"exact and costs nothing. Leave it out, or protect the number of rows by relation = 'add_remove'"
+        for name, given in job.unused.items()
+    ]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """`group_by` as a job has it."""
+    return repr(names[0]) if len(names) == 1 else repr(list(names))
+
+
+def check_budget(job: ReleaseJob) -> None:
+    """Raise `BudgetError` if the queries together spend more than `[privacy]` allows, as far as their ε and δ tell."""
+    if job.privacy.accounting != "basic":
+        return  # what they spend is known with their noise
+    spends = [(query.name, job.spent_on(query)) for query in job.query]
+    refuse_overspending(job.total, job.privacy, spends, "queries")
+
+
+def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
+    """Check a job that is given as a dictionary.
+
+    Parameters
+    ----------
+    document : dict
+        The content of a job file, as `tomllib.load` returns it.
+
+    Returns
+    -------
+    ReleaseJob
+        The checked job.
+
+    Raises
+    ------
+    JobError
+        If it is not a job: the message has a line for each mistake, with the key's path, its value and what is allowed.
+    ParameterTypeError
+        If `document` is not a dict.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+
+    Notes
+    -----
+    Cost: no file is read.
+
+    Examples
+    --------
+    >>> from dpcore.batch import parse_release_job
+    >>> job = parse_release_job(
+    ...     {
+    ...         "version": 1,
+    ...         "input": {"path": "people.parquet"},
+    ...         "output": {"path": "answers.json"},
+    ...         "privacy": {"max_epsilon": 1.0},
+    ...         "query": [{"name": "n", "kind": "count", "epsilon": 1.0}],
+    ...     }
+    ... )
+    >>> job.total.epsilon, job.query[0].kind  # the number of rows is public here
+    (0.0, 'count')
+    """
+    job = parse(ReleaseJob, document, ENTRIES).with_shares()
+    check_budget(job)
+    return job
+
+
+def load_release_job(path: str | Path, *, settings: Settings | None = None) -> ReleaseJob:
+    r"""Read and check a job file.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+    settings : Settings, optional
+        Keys and variables that the command line sets. Default: `${DATE}` alone is known.
+
+    Returns
+    -------
+    ReleaseJob
+        The checked job.
+
+    Raises
+    ------
+    JobError
+        If it is not TOML or not a release job.
+    BudgetError
+        If the queries spend more than `[privacy]` allows.
+    StorageError
+        If it cannot be read.
+    ParameterTypeError
+        If `path` is not a path.
+
+    Notes
+    -----
+    Cost: one file of at most 16 MiB is read.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> from dpcore.batch import load_release_job
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "job.toml")
+    ...     text = 'version = 1\n[input]\npath = "people.parquet"\n[output]\npath = "answers.json"\n[privacy]\nmax_epsilon = 1\n'
+    ...     query = '[[query]]\nname = "all"\nkind = "count"\nepsilon = 1\n'
+    ...     _ = path.write_text(text + query)
+    ...     load_release_job(path).input.path
+    'people.parquet'
+    """
+    return load(path, parse_release_job, ReleaseJob, ENTRIES, settings)

@@ -1,0 +1,135 @@
+"""Checks of every job before any row is read: its columns, its unit, its files, and its messages."""
+
+from __future__ import annotations
+
+import reprlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from dpcore._addresses import Address
+from dpcore._stores import has_bucket
+from dpcore.errors import JobError, ParameterTypeError
+from dpcore.tables.near_names import suggestion
+from dpcore.tables.output import metadata
+from dpcore.tables.places import LOG, REPORT, check_distinct, ledger_places
+from dpcore.tables.run_ids import canonical, declared_files
+from dpcore.tables.sources import exists, place_of
+from dpcore.tables.types.plain import unit_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from dpcore._addresses import Location
+    from dpcore.tables.pieces import FileInfo
+    from dpcore.tables.places import Place
+    from dpcore.tables.sections import JobFile
+    from dpcore.tables.sources import InputFile
+
+Wanted = TypeVar("Wanted")
+LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
+
+
+def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Wanted:
+    """Return `value` if it is of a kind, else raise `ParameterTypeError` that says how such an object is made."""
+    if not isinstance(value, kind):
+        raise ParameterTypeError(f"{name} must be a {kind.__name__}, which {made_by} makes, got {reprlib.repr(value)}")
+    return value
+
+
+def check_inputs_are_tables(job: JobFile, inputs: Iterable[InputFile], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file of the input is also another one that the command reads.
+
+    It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
+    """
+    check_distinct([("input.path", place_of(path)) for path in inputs], _read_beside(job, others))
+
+
+def check_places(job: JobFile, inputs: Iterable[InputFile], written: Sequence[Place], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file that the job writes is also another one of the command."""
+    reports = [place for place in others if place[0] == REPORT]
+    logs = [place for place in others if place[0] == LOG]
+    check_distinct([*written, *reports, *logs], [*(("input.path", place_of(path)) for path in inputs), *_read_beside(job, others)])
+
+
+def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
+    """The files that a command reads beside its input."""
+    read: list[Place] = [("a file of categories or a look-up", Path(path)) for path in declared_files(canonical(job))]
+    if job.ledger is not None:
+        read += ledger_places(job.ledger.path)
+    return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]
+
+
+def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path") -> None:
+    """Raise `JobError` if the output exists already."""
+    if isinstance(output, Address) and not has_bucket(output):
+        raise JobError(f"{key} = {str(output)!r}: there is no such bucket")
+    if not overwrite and exists(output):
+        raise JobError(
+            f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
+            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
+        )
+    sidecar = metadata.sidecar_path(output)
+    if output.suffix.lower() == ".csv" and not overwrite and exists(sidecar) and not metadata.is_sidecar(sidecar):
+        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
+
+
+def check_names(info: FileInfo, path: InputFile, wanted: Iterable[str], *, curator: bool = False) -> None:
+    """Raise `JobError` if the file lacks one of these columns, or two have one name.
+
+    The first line of a CSV that has no header is a record. A message therefore quotes from it only names that are nearly the one that the
+    job gives, unless `curator` is set.
+    """
+    public = info.types is not None or curator
+    asked = list(wanted)
+    for name, times in Counter(info.names).items():
+        if times > 1:
+            called = f"{times} columns are named {name!r}" if public or name in asked else "two columns have one name"
+            raise JobError(f"{path}: {called}; rename all but one")
+    present = set(info.names)
+    for name in asked:
+        if name not in present:
+            guess = suggestion(name, info.names)
+            if not public:
+                raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
+            listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
+            raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
+
+
+def type_of_unit(info: FileInfo, path: InputFile, unit: str, before: pa.DataType | None) -> pa.DataType:
+    """Type of the unit, decoded; units are counted by equality, which floats do not have."""
+    if info.types is None:
+        return pa.binary()
+    kind = info.types[unit]
+    kind = unit_type(kind)
+    kinds = (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string, pa.types.is_date, pa.types.is_timestamp)
+    if not any(is_kind(kind) for is_kind in kinds):
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}; a unit is an integer, a string, a date or a timestamp")
+    if before is not None and before != kind:
+        raise JobError(f"{path}: privacy.unit = {unit!r} has type {kind}, but the files before have it as {before}")
+    return kind
+
+
+def check_curator(job: JobFile, *, curator: bool) -> None:
+    """Raise `JobError` if a job with a ledger is run with `--curator`, or one that refuses units without it."""
+    if curator and job.ledger is not None:
+        raise JobError(
+            "--curator is for jobs without a [ledger]: what its messages say about rows is outside the guarantee that the ledger counts. "
+            "To inspect the input, run a job without a ledger"
+        )
+    if getattr(job.privacy, "refuses_units", False) and not curator:
+        raise JobError(
+            "privacy.over_limit = 'refuse' needs --curator: whether some unit has too many rows is an answer about the data, outside the "
+            "guarantee. With 'suppress' (the default) such rows are noised from the declared missing values"
+        )
+
+
+def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
+    """The error for a job with a ledger whose rows could end it."""
+    meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
+    return JobError(
+        f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
+        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
+    )

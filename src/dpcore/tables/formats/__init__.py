@@ -1,0 +1,1 @@
+"""Formats of files and tables, and how each is read."""

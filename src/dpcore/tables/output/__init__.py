@@ -1,0 +1,1 @@
+"""Outputs: files that exist completely or not at all, and what they cost."""

@@ -1,0 +1,103 @@
+"""Parts that all plans share: fields, checks of files, and the walk over the schemas of an input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from dpcore.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
+from dpcore.tables.inputs import Inputs, check_output_is_outside
+from dpcore.tables.output import metadata
+from dpcore.tables.types.decimals import common_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dpcore._addresses import Location
+    from dpcore.tables.output.charge import Charge
+    from dpcore.tables.output.publication import Publication
+    from dpcore.tables.pieces import FileInfo
+    from dpcore.tables.places import Place
+    from dpcore.tables.sections import JobFile
+    from dpcore.tables.sources import InputFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlan:
+    """Fields of every plan; each kind describes them."""
+
+    job: JobFile
+    inputs: Inputs
+    read_types: dict[str, pa.DataType]
+    output: Location
+    rows: int | None
+    unit_type: pa.DataType | None
+    publication: Publication
+    curator: bool = False
+
+
+@dataclass(slots=True)
+class Schemas:
+    """The joint facts of the schemas of all files of an input.
+
+    Attributes
+    ----------
+    inputs : Inputs
+        The files.
+    unit : str
+        The privacy unit: "row", or a column.
+    read_types : dict
+        Type of each column that is read.
+    rows : int or None
+        Rows of all files; None if they are not known before the files are read.
+    unit_type : pyarrow.DataType or None
+        Type of the column that holds the unit.
+    """
+
+    inputs: Inputs
+    unit: str
+    read_types: dict[str, pa.DataType] = field(default_factory=dict)
+    rows: int | None = 0
+    unit_type: pa.DataType | None = None
+
+    def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[InputFile, FileInfo]]:
+        """Yield each file with its schema, which has these columns; then note its rows and the type of its unit."""
+        unit = [] if self.unit == "row" else [self.unit]
+        for path in self.inputs.paths:
+            info = self.inputs.inspect(path)
+            check_names(info, path, [*names, *unit], curator=curator)
+            yield path, info
+            if unit:
+                self.unit_type = type_of_unit(info, path, self.unit, self.unit_type)
+            self.rows = None if self.rows is None or info.rows is None else self.rows + info.rows
+
+
+def with_values(infos: Sequence[FileInfo], names: Iterable[str]) -> FileInfo:
+    """The first file, with the type of each column in the first file in which it is not null throughout; of decimals that of all files."""
+    first = infos[0]
+    if first.schema is None:
+        return first
+    schema = first.schema
+    for name in dict.fromkeys(names):
+        kinds = [info.types[name] for info in infos if info.types is not None and not pa.types.is_null(info.types[name])]
+        place = first.names.index(name)
+        schema = schema.set(place, schema.field(place).with_type(common_type(kinds)))
+    return replace(first, schema=schema)
+
+
+def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:
+    """Raise `JobError` if a file that the job writes is part of its input, or another file of the command."""
+    for key, path in reversed(files):
+        check_output_is_outside(path, job.input, key)
+    check_places(job, inputs.paths, files, others)
+
+
+def check_files_are_free(files: Sequence[Place], charge: Charge, *, overwrite: bool) -> None:
+    """Raise `JobError` if something stands where an output would, unless an earlier run of the same job put it there."""
+    sidecars = {(key, metadata.sidecar_path(path)) for key, path in files}  # an output of its own may have such a name too
+    if charge.earlier is None:
+        for key, path in files:
+            if (key, path) not in sidecars:
+                check_output_is_free(path, overwrite=overwrite, key=key)

@@ -1,0 +1,1 @@
+"""Types of cells, and what a cell becomes; each by itself."""

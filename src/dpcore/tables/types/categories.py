@@ -1,0 +1,353 @@
+"""The declared categories of a column, and their codes 0 … k − 1."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from dpcore.errors import JobError, StorageError, reason
+from dpcore.tables.fields import INT64_MAX, MAX_CATEGORIES
+from dpcore.tables.formats import csv as csv_input
+from dpcore.tables.local_paths import check_local
+from dpcore.tables.sources import opened
+from dpcore.tables.types import plain, texts, times
+from dpcore.tables.types.timed import parsed
+from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dpcore.tables.fields import Category
+    from dpcore.tables.randomise_fields import BinaryColumn, CategoricalColumn
+    from dpcore.tables.sources import Source
+
+    Mask = npt.NDArray[np.bool_]
+
+INTEGER_TYPES = (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64())
+TEXT_TYPES = (pa.string(), pa.large_string())
+UNKNOWN = -1
+"""Code of a value that is none of the categories."""
+
+
+@dataclass(frozen=True)
+class Categories:
+    """k categories in the order of their codes.
+
+    Attributes
+    ----------
+    k : int
+        How many.
+    labels : pyarrow.Array or None
+        Strings, or int64; None if the categories are the codes themselves.
+    path : str or None
+        The file that they were read from, as text: until the column is known to hold integers.
+    are_answers : bool
+        Whether the categories are false and true, in this order or the other one; they are then integers here.
+    """
+
+    k: int
+    labels: pa.Array | None = None
+    path: str | None = None
+    are_answers: bool = False
+
+    @property
+    def are_text(self) -> bool:
+        """Whether the categories are strings."""
+        return self.labels is not None and pa.types.is_string(self.labels.type)
+
+    @property
+    def type(self) -> pa.DataType:
+        """Type of a category where the column has none of its own: string, int64 or bool."""
+        if self.are_answers:
+            return pa.bool_()
+        return pa.int64() if self.labels is None else self.labels.type
+
+    def accepts(self, kind: pa.DataType) -> bool:
+        """Whether a column of this type can hold these categories; dictionaries count as what they hold."""
+        kind = value_type(kind)
+        if pa.types.is_null(kind):
+            return True
+        if pa.types.is_temporal(kind):
+            return self._times is not None and times.holds(kind, self._times[0])
+        texts, integers = (
+            kind in TEXT_TYPES or kind == VIEW,
+            kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind) or pa.types.is_decimal(kind),
+        )
+        if self.path is not None:
+            return texts or integers
+        return texts if self.are_text else pa.types.is_boolean(kind) if self.are_answers else integers
+
+    def are_stored_as(self, kind: pa.DataType) -> bool:
+        """Whether a column of this type can hold each of these categories, and others, as it is."""
+        kind = value_type(kind)
+        if self.path is not None:
+            return kind in TEXT_TYPES or kind in INTEGER_TYPES
+        return kind in (TEXT_TYPES if self.are_text else INTEGER_TYPES)
+
+    @property
+    def wanted_to_store(self) -> str:
+        """The types that `are_stored_as` takes, in words."""
+        text, integers = "string, large_string", "an integer type"
+        held = f"{text} or {integers}" if self.path is not None else text if self.are_text else integers
+        return f"{held}, or a dictionary of these"
+
+    @property
+    def wanted(self) -> str:
+        """The types that `accepts` takes, in words."""
+        text, integers = (
+            "string, large_string, string_view, dates or times for text like 2013-01-31",
+            "an integer type, bool, whole numbers of a float or decimal type",
+        )
+        held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
+        return f"{held}, or a dictionary of these"
+
+    def fitted(self, kind: pa.DataType | None) -> Categories:
+        """These categories for a column of this type: those of a file become integers if the column's are. None is text.
+
+        Raises
+        ------
+        JobError
+            If the file holds something else, or two of its texts are the same integer.
+        """
+        if self.path is None or self.labels is None:
+            return self
+        if (
+            kind is None
+            or pa.types.is_temporal(value_type(kind))
+            or value_type(kind) in TEXT_TYPES
+            or value_type(kind) == VIEW
+            or pa.types.is_null(value_type(kind))
+        ):
+            return Categories(self.k, self.labels)
+        try:
+            labels = self.labels.cast(pa.int64())
+        except pa.ArrowInvalid:
+            position, text = next((i, text) for i, text in enumerate(self.labels.to_pylist()) if not _is_int64(text))
+            raise JobError(f"{self.path}: the column holds integers, but category {position} is {text!r}") from None
+        _check_distinct(self.path, labels)
+        return _canonical(labels)
+
+    def listed(self) -> list[Category]:
+        """All categories."""
+        labels: list[Category] = list(range(self.k)) if self.labels is None else self.labels.to_pylist()
+        return [*map(bool, labels)] if self.are_answers else labels
+
+    def code(self, category: object) -> int | None:
+        """Code of one category; None if it is none."""
+        if self.are_answers:
+            return self.listed().index(category) if type(category) is bool and category in self.listed() else None
+        if self.labels is None:
+            return category if type(category) is int and 0 <= category < self.k else None
+        if type(category) is not (str if self.are_text else int):
+            return None
+        code: int = pc.index(self.labels, pa.scalar(category, self.labels.type)).as_py()
+        return code if code >= 0 else None
+
+    def codes(self, values: pa.Array) -> tuple[npt.NDArray[Any], Mask | None]:
+        """Codes of an array of a type that `accepts` takes, and where it holds none because the value is missing; None if nowhere.
+
+        A value that is no category has a code outside [0, k). Values that are codes themselves come without a copy. Of the cells of a
+        format without types, which are bytes, those count as missing that are no category and `NULLS` lists, or where categories are
+        integers hold none.
+        """
+        if self._times is not None and pa.types.is_temporal(value_type(values.type)):
+            numbers = times.numbers(values, self._times[0])
+            return pc.fill_null(pc.index_in(numbers, value_set=self._times[1]), UNKNOWN).to_numpy(), null_mask(numbers)
+        values = self._plain(values)
+        if self.labels is None:
+            plain = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
+            return _codes_as_they_are(plain), null_mask(plain)
+        if not pa.types.is_dictionary(values.type):
+            return self._look_up(values)
+        # The dictionary is looked up once, its rows by number; a null has the number behind the last.
+        codes, absent = self._look_up(values.dictionary)
+        numbers = pc.fill_null(values.indices.cast(pa.int32()), len(codes)).to_numpy()
+        absent = np.append(np.zeros(len(codes), np.bool_) if absent is None else absent, True)
+        rows_absent = absent[numbers]
+        return np.append(codes, np.int32(UNKNOWN))[numbers], rows_absent if rows_absent.any() else None
+
+    def _plain(self, values: pa.Array) -> pa.Array:
+        """Values of types that are looked up: integers or text, or a dictionary of these."""
+        kind = values.type
+        if pa.types.is_null(kind):
+            return pa.nulls(len(values), pa.int64() if self.labels is None else self.labels.type)
+        if kind == pa.binary() and not self.are_text:
+            return texts.answers(values) if self.are_answers else texts.integers(values, self._other_integer, self._other_integer)
+        if pa.types.is_dictionary(kind) and (
+            kind.value_type == VIEW or not (kind.value_type in TEXT_TYPES or kind.value_type in INTEGER_TYPES)
+        ):
+            return self._plain(values.dictionary).take(values.indices)
+        if kind in plain.FLOATS:
+            return plain.whole(values, self._other_integer)
+        if pa.types.is_decimal(kind):
+            return plain.whole_decimals(values, self._other_integer)
+        if kind == VIEW:
+            return texts_of_views(values)
+        return values.cast(pa.int8()) if pa.types.is_boolean(kind) else values
+
+    @cached_property
+    def _times(self) -> tuple[str, pa.Array] | None:
+        """The categories as different dates or times of one sort: which one, and their numbers; None if they are none."""
+        found = [parsed(label) for label in self.labels.to_pylist()] if self.labels is not None and self.are_text else []
+        known = [each for each in found if each is not None]
+        sorts = {sort for sort, _ in known}
+        if not found or len(known) < len(found) or len(sorts) != 1 or len(set(known)) < len(known):
+            return None
+        return known[0][0], pa.array([number for _, number in known], pa.int64())
+
+    @cached_property
+    def _other_integer(self) -> int:
+        """An integer that is no category."""
+        listed = () if self.labels is None else set(self.labels.to_pylist())
+        return next(number for number in itertools.count(-1, -1) if number not in listed)
+
+    def _look_up(self, values: pa.Array) -> tuple[npt.NDArray[np.int32], Mask | None]:
+        searched, own_codes = self._of_type(values.type)
+        codes = pc.fill_null(pc.index_in(values, value_set=searched), UNKNOWN).to_numpy()
+        if own_codes is not None:
+            codes = own_codes[codes]
+        absent = null_mask(values)
+        if values.type == pa.binary() and (codes == UNKNOWN).any():
+            nulls = pa.array([null.encode() for null in csv_input.NULLS], pa.binary())
+            absent = pc.is_in(values, value_set=nulls).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
+        return codes, absent if absent is not None and absent.any() else None
+
+    def _of_type(self, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
+        """The categories as values of a type, without those that it cannot hold; and, if some are left out, the codes of the others."""
+        if self.labels is None or kind == self.labels.type:
+            return self.labels, None
+        if kind in TEXT_TYPES or kind == pa.binary():
+            return self.labels.cast(kind), None
+        held = _fits(self.labels.to_numpy(), kind)
+        searched = pa.array(self.labels.to_numpy()[held]).cast(kind)
+        # What is not found has number -1, which picks the last.
+        return searched, None if held.all() else np.append(np.flatnonzero(held), UNKNOWN).astype(np.int32)
+
+    def all_fit(self, kind: pa.DataType) -> bool:
+        """Whether a column of this type can hold every category."""
+        kind = value_type(kind)
+        if self.are_text or kind not in INTEGER_TYPES:
+            return self.are_text and kind in TEXT_TYPES
+        return bool(_fits(np.array([self.k - 1]) if self.labels is None else self.labels.to_numpy(), kind).all())
+
+    def values(self, codes: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+        """The categories of codes in [0, k), as an array of this type."""
+        if self.labels is None:
+            return pa.array(codes).cast(kind)
+        return self.labels.cast(kind).take(pa.array(codes))
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """Type of the values of a dictionary; any other type is its own."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def integer_view(values: pa.Array) -> npt.NDArray[Any]:
+    """The values buffer of an integer array, without a copy; what it holds under a null is arbitrary."""
+    whole = np.frombuffer(values.buffers()[1], dtype=np.dtype(str(values.type)))
+    return whole[values.offset : values.offset + len(values)]
+
+
+def null_mask(values: pa.Array) -> Mask | None:
+    """Return a mask of the nulls of an array; None if there are none."""
+    return values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None
+
+
+def _codes_as_they_are(values: pa.Array) -> npt.NDArray[Any]:
+    codes = integer_view(values)
+    # From 2^63 on they are beyond every code, and would turn negative.
+    return np.minimum(codes, np.uint64(INT64_MAX)).view(np.int64) if codes.dtype == np.uint64 else codes
+
+
+def _fits(numbers: npt.NDArray[np.int64], kind: pa.DataType) -> npt.NDArray[np.bool_]:
+    limits = np.iinfo(str(kind))
+    return (numbers >= limits.min) & (numbers <= min(int(limits.max), INT64_MAX))
+
+
+def declared(section: BinaryColumn | CategoricalColumn) -> Categories | None:
+    """The categories that a column of a job declares; None for a binary column of booleans or 0 and 1.
+
+    Raises
+    ------
+    JobError
+        If the file that holds them is none of categories.
+    StorageError
+        If it cannot be read.
+    """
+    path, k = getattr(section, "categories_file", None), getattr(section, "k", None)
+    return declared_by(section.categories, path, k)
+
+
+def declared_by(listed: tuple[Category, ...] | None, path: str | None = None, k: int | None = None) -> Categories | None:
+    """The categories of a list, of a file, or the codes 0 … k − 1, whichever is given; raises like `declared`."""
+    if listed is not None and isinstance(listed[0], bool):
+        return replace(_canonical(pa.array(map(int, listed), pa.int64())), are_answers=True)
+    if listed is not None:
+        return _canonical(pa.array(listed, pa.string() if isinstance(listed[0], str) else pa.int64()))
+    if path is not None:
+        labels = _read(path)
+        return Categories(len(labels), labels, path)
+    return None if k is None else Categories(k)
+
+
+def _canonical(labels: pa.Array) -> Categories:
+    """The categories 0, 1, …, k − 1 in this order are codes: no table of them is kept or stored."""
+    are_codes = pa.types.is_integer(labels.type) and np.array_equal(labels.to_numpy(), np.arange(len(labels)))
+    return Categories(len(labels), None if are_codes else labels)
+
+
+def _read(path: str) -> pa.Array:
+    """One column of text below a header."""
+    check_local("categories_file", path)
+    with opened(Path(path)) as source:
+        return _labels(source, path)
+
+
+def _labels(source: Source, path: str) -> pa.Array:
+    names = csv_input.header(source)
+    if len(names) != 1:
+        raise JobError(f"{path}: categories are one column with a header, but this file has {len(names)} columns")
+    try:
+        source.file.seek(0)
+        table = arrow_csv.read_csv(
+            source.file,
+            read_options=arrow_csv.ReadOptions(use_threads=False),
+            parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            convert_options=arrow_csv.ConvertOptions(column_types={names[0]: pa.string()}, strings_can_be_null=False),
+        )
+    except pa.ArrowInvalid:
+        raise JobError(f"{path}: categories are UTF-8 text, one a line below a header; this file holds something else") from None
+    except OSError as error:
+        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
+    labels = table.column(0).combine_chunks()
+    if not 2 <= len(labels) <= MAX_CATEGORIES:
+        raise JobError(f"{path}: between 2 and {MAX_CATEGORIES} categories are needed, but below the header there are {len(labels)}")
+    empty = pc.index(labels, "").as_py()
+    if empty >= 0:
+        raise JobError(f"{path}: category {empty} (counted from 0 below the header) is empty")
+    _check_distinct(path, labels)
+    return labels
+
+
+def _check_distinct(path: str, labels: pa.Array) -> None:
+    counts = pc.value_counts(labels)
+    repeated = pc.index(pc.greater(counts.field("counts"), 1), pa.scalar(value=True)).as_py()
+    if repeated >= 0:
+        found = counts[repeated].as_py()
+        raise JobError(f"{path}: categories must be distinct, but {found['values']!r} is listed {found['counts']} times")
+
+
+def _is_int64(text: str) -> bool:
+    try:
+        pa.scalar(text).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return False
+    return True
