@@ -35,7 +35,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long planted test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan format hooks clean
+.PHONY: help demo test test-long planted test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan stubs format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -96,8 +96,8 @@ speed-json: $(VENV_PEERS)/installed-bench  ## measure this machine for docs/spee
 speed-table: $(VENV)/installed-test  ## write the tables of docs/speed.md and the README from benchmarks/results
 	$(VENV)/bin/python docs/speed_tables.py
 
-# Rules of the project that no linter knows: layers, docstrings, citations, words, lengths.
-HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py)
+# Rules of the project that no linter knows: layers, docstrings, citations, words, lengths, and stubs as mypy reads them.
+HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py methods.py)
 
 lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the project's own rules
 	$(VENV)/bin/ruff check
@@ -130,6 +130,9 @@ test-ft:  ## the default tests on the free-threaded interpreter that PYTHON_FT n
 	{ echo '$(PYTHON_FT) is no free-threaded interpreter'; exit 2; }
 	$(MAKE) $(VENV_FT)/installed-ft PYTHON=$(PYTHON_FT)
 	PYTHON_GIL=0 $(VENV_FT)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+stubs: $(VENV)/installed-test  ## write what type checkers read of the methods of tables, from the kinds of queries
+	$(VENV)/bin/python tests/support/method_stubs.py src/dpcore/frames/_methods.pyi
 
 format: $(VENV)/installed-lint  ## rewrite Python and C in the house style
 	$(VENV)/bin/ruff check --fix

@@ -91,6 +91,7 @@ def test_sdist_holds_what_a_build_and_the_tests_need(sdist, repository):
         "src/_kernels/_noise.pyx",
         "src/_kernels/_noise.pyi",
         "src/_kernels/include/dpk.h",
+        "src/dpcore/frames/_methods.pyi",
         "src/dpcore/pages/templates/frame.html.j2",
         "src/dpcore/py.typed",
         "tests/conftest.py",
@@ -110,8 +111,8 @@ def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
     assert {Path(name).name for name in names if name.startswith("dpcore/pages/templates/")} == templates
     assert "frame.html.j2" in templates
     assert {Path(name).name.split(".")[0] for name in names if name.endswith((".so", ".pyd"))} == {"_library"}
-    modules = {path.stem for path in (repository / "src/_kernels").glob("*.pyx")}
-    assert {Path(name).stem for name in names if name.endswith(".pyi")} == modules
+    modules = {f"dpcore/_kernels/{path.stem}.pyi" for path in (repository / "src/_kernels").glob("*.pyx")}
+    assert {name for name in names if name.endswith(".pyi")} == {*modules, "dpcore/frames/_methods.pyi"}
     assert wheel.stat().st_size <= 3_000_000
 
 

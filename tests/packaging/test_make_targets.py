@@ -19,6 +19,7 @@ HERE = {
     "docs": "build succeeded",
     "bench BENCH_ARGS=--quick": "noise",
     "lint": "passed",
+    "stubs": "",
     "format": "unchanged",
     "hooks": "pre-commit installed",
     "clean": "",

@@ -54,6 +54,7 @@ ALLOWED = {
     "bench/minimax.py": {"binary_estimator()": CACHE, "estimator()": CACHE, "finite_estimator()": CACHE},
     "bench/rows.py": {"SCHEMA": CONSTANT},
     "bench/selection.py": {"_backend": "a test's hook, for a measurement that runs alone"},
+    "frames/_methods.py": {"Methods": "a method becomes a function when it is first looked up, the same one in all threads"},
     "frames/objects.py": {"_rules()": CACHE},
     "spark/commands.py": {"warnings": "how Python shows warnings while a command runs; catch_warnings puts it back"},
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},

@@ -75,3 +75,15 @@ def test_every_key_of_a_job_is_documented():
     assert keys_of_jobs() - found == set()
     known = {key for key in found if key.partition(".")[0] in {"input", "output", "privacy", "ledger", "testing", "column", "query"}}
     assert {key for key in known if "." in key} - keys_of_jobs() == set()
+
+
+def documented_kinds(text):
+    """The kinds in the table that says what each needs."""
+    table = text[text.index("| kind | needs | answer |") :].partition("\n\n")[0]
+    return {kind for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for kind in re.findall(r"`(\w+)`", row)}
+
+
+def test_every_kind_of_query_is_documented():
+    text = (DOCS / "batch.md").read_text(encoding="utf-8")
+    assert documented_kinds(text) == set(QUERY_SECTIONS)
+    assert documented_kinds(text.replace("| `mode` |", "| `modus` |")) != set(QUERY_SECTIONS)

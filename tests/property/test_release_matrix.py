@@ -70,6 +70,9 @@ KINDS = {
     "mean between found bounds": {"kind": "mean", **FOUND},
     "variance between found bounds": {"kind": "var", **FOUND},
     "median between found bounds": {"kind": "median", **FOUND},
+    "geometric mean": {"kind": "geometric_mean", "column": "v", "lower": 0.5, "upper": 3.0, "missing": 2.0},
+    "most frequent": {"kind": "mode", "column": "c", "k": 3},
+    "rate": {"kind": "rate", "column": "v", "lower": 5, "upper": 10},
     "synthetic": {"kind": "synthetic", "columns": [{"name": "c", "k": 3, "missing": 0, "unknown": 1}]},
 }
 WHERE = {"every row": {}, "where": {"where": "p // q > 0"}}
@@ -91,12 +94,15 @@ LAWS = {
     "histogram": "test_release_law.py::test_counts_and_histograms",
     "sum": "test_release_law.py::test_sums_and_means",
     "mean": "test_release_law.py::test_a_mean_over_a_noisy_count",
+    "geometric_mean": "test_release_kinds_law.py::test_a_geometric_mean_has_the_noise_of_a_mean_of_logarithms",
     "var": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
     "std": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
     "covariance": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
     "quantile": "test_release_law.py::test_quantiles",
     "median": "test_release_groups_law.py::test_quantiles_of_groups",
     "top_s": "test_release_law.py::test_the_most_frequent",
+    "mode": "test_release_kinds_law.py::test_a_mode_is_chosen_in_proportion_to_exponentials_of_counts",
+    "rate": "test_release_kinds_law.py::test_a_rate_is_made_of_two_counts_with_noise_of_one_scale",
     "groups": "test_partitions_law.py::test_partitions_are_released_with_their_probabilities",
     "synthetic": "test_release_synthetic_law.py::test_the_noise_of_the_cells",
 }
@@ -134,7 +140,7 @@ class Case:
     def is_asked(self, unit):
         """Whether a job may have it."""
         keys = KINDS[self.name]
-        if self.absent == "skip" and "missing" not in keys and self.name != "covariance":
+        if self.absent == "skip" and "missing" not in keys and self.name != "rate":
             return False
         if self.groups != "one group" and keys["kind"] == "synthetic":
             return False
@@ -225,6 +231,12 @@ def some_cases(unit, relation):
 @pytest.mark.parametrize(("unit", "relation"), SETTINGS)
 def test_each_kind_once(tmp_path, unit, relation, monkeypatch):
     assert_private(tmp_path, list(some_cases(unit, relation)), unit, relation, COLUMNS, monkeypatch)
+
+
+def test_rates_of_replaced_rows(tmp_path, monkeypatch):
+    """Both of their cells move, unless the number of rows is public: what one case of the kind need not show."""
+    cases = [case for case in CASES if case.name == "rate" and case.groups in {"one group", "a list"} and case.is_asked("row")]
+    assert_private(tmp_path, cases, "row", "replace", COLUMNS, monkeypatch)
 
 
 @pytest.mark.long

@@ -21,10 +21,12 @@ import numpy.typing as npt
 from dpcore.query.grids import OCTAVES
 from dpcore.query.kinds.count import CountAnswer, PublicCountAnswer
 from dpcore.query.kinds.count_distinct import UnitsAnswer, ValuesAnswer
+from dpcore.query.kinds.geometric_mean import GeometricMeanAnswer
 from dpcore.query.kinds.histogram import HistogramAnswer
 from dpcore.query.kinds.mean import PrivateMeanAnswer, PublicMeanAnswer
 from dpcore.query.kinds.moments import MomentAnswer
 from dpcore.query.kinds.quantile import QuantileAnswer
+from dpcore.query.kinds.rate import PublicRateAnswer, RateAnswer
 from dpcore.query.kinds.sum import SumAnswer, UnitSumAnswer
 from dpcore.query.kinds.synthetic import SyntheticAnswer
 from dpcore.query.kinds.top import TopAnswer
@@ -67,6 +69,8 @@ def parts_of(answer: Any, total: Any) -> list[list[Part]]:
     """
     if isinstance(answer, PrivateBounds):
         return _between_found_bounds(answer, total)
+    if isinstance(answer, GeometricMeanAnswer):
+        return parts_of(answer.logs, total)
     if isinstance(answer, MomentAnswer) and answer.grouping is None:
         (one,) = total.each()
         return _moments(answer, one)
@@ -78,6 +82,7 @@ PARTS: list[tuple[Any, Callable[[Any, Any], list[Part]]]] = [
     (PublicCountAnswer, lambda _, total: [noisy([int(total[0])], FREE)]),
     (CountAnswer, lambda answer, total: [noisy(total[:-1].tolist(), answer.mechanism.scale)]),
     (HistogramAnswer, lambda answer, total: [noisy(total[:-1, :-1].ravel().tolist(), answer.mechanism.scale)]),
+    (RateAnswer, lambda answer, total: _rate(answer, total[:-1, :-1])),
     ((SumAnswer, PublicMeanAnswer), lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)]),
     (
         PrivateMeanAnswer,
@@ -95,6 +100,13 @@ PARTS: list[tuple[Any, Callable[[Any, Any], list[Part]]]] = [
 def exact_sums(total: Any) -> list[Fraction]:
     """The sum of each group."""
     return [each * Fraction(total.sums.grid) for each in total.sums.integers]
+
+
+def _rate(answer: RateAnswer, cells: Array) -> list[Part]:
+    """Matching rows and others; where the number of all rows is public, matching rows and that number."""
+    if isinstance(answer, PublicRateAnswer):
+        return [noisy(cells[:, 0].tolist(), answer.mechanism.scale), noisy(cells.sum(axis=1).tolist(), FREE)]
+    return [noisy(cells.ravel().tolist(), answer.mechanism.scale)]
 
 
 # Moments

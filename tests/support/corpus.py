@@ -42,6 +42,8 @@ DIGITS = 12
 """Of floats in a digest, but for the released values: the last bits of an interval are SciPy's."""
 NO_DELTA = ("quantile", "median")
 """Kinds without Gaussian noise."""
+LATER = ("geometric mean", "mode", "rate")
+"""Queries of kinds that came after the first digests: they are asked in jobs of their own, so that they change no digest of others."""
 REST: list[dict[str, Any]] = [
     {"name": "peeled", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "peeling"},
     {"name": "oneshot", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "oneshot_laplace", "delta": 1e-6, "epsilon": 0.1},
@@ -102,10 +104,16 @@ def matrix(unit: str, relation: str, chosen: Callable[[Mapping[str, Any]], bool]
 
 
 def part(number: int) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a query is in one of two halves of the matrix: jobs of all queries take too long for one test."""
-    names = list(every_query.KINDS)
-    half = names[: len(names) // 2] if number == 0 else names[len(names) // 2 :]
-    return lambda query: query["name"].partition(" / ")[0] in half
+    """Whether a query is in one of two halves of the matrix, as jobs of all queries take too long for one test; 2: among the later ones."""
+    names = [name for name in every_query.KINDS if name not in LATER]
+    parts = (names[: len(names) // 2], names[len(names) // 2 :], LATER)
+    return lambda query: query["name"].partition(" / ")[0] in parts[number]
+
+
+def both(number: int, chosen: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a query is chosen, among the later ones, or with another number among the others."""
+    is_later = part(2)
+    return lambda query: chosen(query) and is_later(query) == (number == 2)
 
 
 def takes_delta(query: Mapping[str, Any]) -> bool:
@@ -190,13 +198,17 @@ def example(path: Path, *settings: str) -> Documents:
 
 def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
     """Each case by its name."""
-    for unit, relation, half in itertools.product(every_query.UNITS, RELATIONS, (0, 1)):
-        yield f"matrix of {unit}, {relation}, {half}", lambda u=unit, r=relation, h=half: matrix(u, r, part(h), {})
-    for unit in every_query.UNITS:
-        yield f"gaussian of {unit}", lambda u=unit: matrix(u, "replace", takes_delta, {"delta": 1e-6})
+    for unit, relation, number in itertools.product(every_query.UNITS, RELATIONS, (0, 1, 2)):
+        yield f"matrix of {unit}, {relation}, {number}", lambda u=unit, r=relation, n=number: matrix(u, r, part(n), {})
     shared = {"epsilon": 0.5, "delta": 0.0}
-    for unit, accounting in itertools.product(("row", "person"), ("zcdp", "pld")):
-        yield f"{accounting} of {unit}", lambda u=unit, a=accounting: matrix(u, "replace", is_simple, shared, accounting=a)
+    for number, later in ((0, ""), (2, ", later kinds")):
+        for unit in every_query.UNITS:
+            yield f"gaussian of {unit}{later}", lambda u=unit, n=number: matrix(u, "replace", both(n, takes_delta), {"delta": 1e-6})
+        for unit, accounting in itertools.product(("row", "person"), ("zcdp", "pld")):
+            yield (
+                f"{accounting} of {unit}{later}",
+                lambda u=unit, a=accounting, n=number: matrix(u, "replace", both(n, is_simple), shared, accounting=a),
+            )
     for relation in RELATIONS:
         yield f"other keys, {relation}", lambda r=relation: rest(r)
     yield "synthetic, joint", lambda: synthetic(method="joint", draws=50)

@@ -48,7 +48,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "found median": {"kind": "median", **FOUND},
     "derived": {"kind": "mean", "column": "half", "lower": 0, "upper": 10, "missing": 0},
     "looked up": {"kind": "sum", "column": "weight", "lower": 0, "upper": 4, "missing": 0},
+    "geometric mean": {"kind": "geometric_mean", "column": "v", "lower": 0.5, "upper": 3.0, "missing": 2.0},
+    "mode": {"kind": "mode", "column": "c", "k": 5},
+    "rate": {"kind": "rate", "column": "v", "lower": 1, "upper": 10},
 }
+MAY_SKIP = {"rate"}
+"""Those that leave rows without a value out only if asked; others need a value for such rows otherwise."""
 WHERE: dict[str, dict[str, Any]] = {"all": {}, "some": {"where": "p // q > 0 OR half > 2"}}
 GROUPS: dict[str, dict[str, Any]] = {
     "one": {},
@@ -72,7 +77,7 @@ TYPES = {
 def is_asked(name: str, groups: str, absent: str, unit: str) -> bool:
     """Whether a job may ask it."""
     keys = KINDS[name]
-    if absent == "skipped" and "missing" not in keys and name != "covariance":
+    if absent == "skipped" and "missing" not in keys and name not in MAY_SKIP:
         return False
     if unit == "person of groups" and groups in {"two", "private pairs", "private"}:
         return False  # one grouping in all grouped queries

@@ -15,11 +15,12 @@ import pytest
 
 from dpcore import PrivateTable
 from dpcore.batch import make_release_plan, parse_release_job, release
+from dpcore.query.kinds import KINDS
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY
 
-METHODS = {"top_s": "top"}
-"""Methods whose name is not the kind of their query."""
+METHODS = {word: method.name for kind in KINDS.values() for word, method in zip(kind.names, kind.methods, strict=False)}
+"""The method of each kind of query that has one."""
 
 
 class Stream:
@@ -88,7 +89,7 @@ def asked(table: Any, query: Mapping[str, Any]) -> Any:
     if "group_by" in query:
         names = query["group_by"]
         table = table.group_by(*([names] if isinstance(names, str) else names), groups=query["groups"])
-    return getattr(table, METHODS.get(query["kind"], query["kind"]))(**keys)
+    return getattr(table, METHODS[query["kind"]])(**keys)
 
 
 def answers_of_job(

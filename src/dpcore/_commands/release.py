@@ -64,10 +64,13 @@ Kinds, and what each needs beside name, kind and epsilon:
     histogram            column, and categories, categories_file, k (the codes 0 to k - 1), edges = [...], or bins = N with lower
                          and upper
     sum, mean, var, std  column, lower, upper
+    geometric_mean       column, lower, upper, both positive
     covariance           columns = ["a", "b"], and lower and upper, each a list of two
     quantile             column, q = 0.9 or a list, grid
     median               column, grid
     top_s                column, s, and candidates, candidates_file or k; values = true adds their counts
+    mode                 column, and candidates, candidates_file or k: the most frequent one
+    rate                 column, and categories, or lower and upper: the share of rows that match, among those of where
     groups               group_by, delta: names the groups that queries with groups = "private" are answered for
     synthetic            output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a
                          histogram: a table of made-up rows, drawn from the noisy joint histogram of all columns.

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.calls import refused_call
 from dpcore.frames.dated import TIMES
+from dpcore.frames.signatures import RETURNED, Described
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from dpcore.frames.results import TableResult
 
-Parameters = ParamSpec("Parameters")
-NAMED = {"top": "top_s"}
-"""Kinds of queries whose methods have another name."""
-LABELS = ("categories", "candidates")
-"""Arguments that list values of a column."""
 BOUNDS = ("edges",)
 """Keys of a group's declaration that are no values of a column."""
 
@@ -35,32 +31,49 @@ class Asked(Protocol):
         """The answer to a query."""
 
 
-def asks(method: Callable[Parameters, TableResult]) -> Callable[Parameters, TableResult]:
-    """Make a method ask the query of its name; the arguments that are given are its keys."""
-    signature = inspect.signature(method)
+class Asks:
+    """A method that asks the query of its name; the arguments that are given are its keys.
 
-    @functools.wraps(method)
-    def asked(*args: Parameters.args, **kwargs: Parameters.kwargs) -> TableResult:
+    It becomes a function when it is first looked up: what kinds say of signatures is not read before.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._owner, self._name = owner, name
+
+    def __get__(self, table: object, owner: type | None = None) -> Any:
+        method = vars(self).setdefault("_method", _made(self._owner, Described.of(self._name)))  # the same one in all threads
+        setattr(self._owner, self._name, method)
+        return method.__get__(table, owner)
+
+
+def _made(owner: type, described: Described) -> Callable[..., TableResult]:
+    """The function of a method of a class."""
+    signature, name = described.signature, described.method.name
+
+    def asks(*args: Any, **kwargs: Any) -> TableResult:
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:
-            raise refused_call(method.__name__, signature, args, kwargs) from None
+            raise refused_call(name, signature, args, kwargs) from None
         _, *given = bound.arguments.items()
         table: Asked = bound.arguments["self"]
-        return table._asked(entry_of(method.__name__, dict(given)))  # noqa: SLF001
+        return table._asked(entry_of(described, dict(given)))  # noqa: SLF001
 
-    return asked
+    asks.__name__, asks.__qualname__, asks.__module__ = name, f"{owner.__qualname__}.{name}", owner.__module__
+    asks.__doc__, asks.__dict__["__signature__"] = described.docstring, signature
+    asks.__annotations__ = {each.name: each.annotation for each in described.arguments} | {"return": RETURNED}
+    return asks
 
 
-def entry_of(method: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+def entry_of(described: Described, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The `[[query]]` of a call; what is None is not given."""
     given = {key: value for key, value in arguments.items() if value is not None}
     column = given.get("column", "")
     if not isinstance(column, str):
         label = f"; the column of pandas with the label {column!r} is {str(column)!r}" if isinstance(column, int | tuple) else ""
         raise ParameterTypeError(f"column must be a str, got {type(column).__name__}{label}")
-    listed = {key: labels(value) for key, value in given.items() if key in LABELS}
-    return {"kind": NAMED.get(method, method), **{key: plain(value) for key, value in given.items()}, **listed}
+    listing = {each.name for each in described.arguments if each.lists_values}
+    return {"kind": described.kind, **{key: labels(value) if key in listing else plain(value) for key, value in given.items()}}
 
 
 def labels(value: Any) -> Any:

@@ -24,7 +24,9 @@ WORDS = {
     **dict.fromkeys(("avg", "average"), "use mean"),
     **dict.fromkeys(("nunique", "n_unique"), "use count_distinct"),
     **dict.fromkeys(("value_counts", "hist", "bin_counts"), "use histogram, with the categories or edges that you declare"),
-    **dict.fromkeys(("top_s", "topk", "top_k", "mode"), "use top"),
+    **dict.fromkeys(("topk", "top_k"), "use top"),
+    **dict.fromkeys(("gmean",), "use geometric_mean"),
+    **dict.fromkeys(("proportion", "ratio", "share"), "use rate"),
     **dict.fromkeys(("variance",), "use var"),
     **dict.fromkeys(("stddev", "stdev"), "use std"),
     **dict.fromkeys(("cov",), "use covariance"),
@@ -32,7 +34,6 @@ WORDS = {
     **dict.fromkeys(("min", "max"), UNBOUNDED),
     **dict.fromkeys(("head", "tail", "sample", "show", "collect", "to_pandas", "to_polars", "describe"), NO_ROWS),
     **dict.fromkeys(("size", "len", "shape"), "use count"),
-    "synthetic": 'made-up rows are drawn by a job, kind = "synthetic" of dpcore release',
 }
 """Words of pandas, polars and SQL for what tables do here."""
 OF_GROUPED = WORDS | dict.fromkeys(("where", "derive", "lookup", "group_by", "batch"), "call it before group_by")
@@ -42,7 +43,18 @@ OF_GROUPED = WORDS | dict.fromkeys(("where", "derive", "lookup", "group_by", "ba
 def no_attribute(owner: object, name: str, words: Mapping[str, str]) -> AttributeError:
     """The error about a method or an attribute that an object does not have."""
     said = f"{type(owner).__name__!r} object has no attribute {name!r}"
-    return AttributeError(f"{said}; {words[name]}" if name in words else said, name=name, obj=owner)
+    advice = words.get(name) or _for_word_of_jobs(name)
+    return AttributeError(said if advice is None else f"{said}; {advice}", name=name, obj=owner)
+
+
+def _for_word_of_jobs(name: str) -> str | None:
+    """What to do instead, where the name is that of a kind of query in jobs."""
+    from dpcore.query.kinds import KINDS
+
+    kind = KINDS.get(name)
+    if kind is None or not kind.methods:
+        return None if kind is None else kind.asked_by
+    return f"use {kind.methods[kind.names.index(name)].name}"
 
 
 def refused_call(method: str, signature: inspect.Signature, args: Sequence[Any], given: Mapping[str, Any]) -> ParameterTypeError:

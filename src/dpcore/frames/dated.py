@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 TIMES = dt.date | dt.time | dt.timedelta
-NUMERIC = ("sum", "mean", "quantile", "median")
-"""Kinds whose values are numbers, or dates, times or durations; texts among them are no labels."""
 
 
 def dated(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -18,7 +16,10 @@ def dated(answer: Mapping[str, Any]) -> dict[str, Any]:
     bounds = next((answer[key] for key in ("lower", "grid", "edges") if answer.get(key) is not None), None)
     if not isinstance(bounds[0] if isinstance(bounds, list | tuple) and bounds else bounds, str):
         return dict(answer)
-    keys = ("value", "stderr", "interval") if answer["kind"] in NUMERIC else ("edges",)
+    from dpcore.query.kinds import KINDS
+
+    is_of_column = KINDS[answer["kind"]].measured == "unit_of_measure"  # counts and labels of categories are not
+    keys = ("value", "stderr", "interval") if is_of_column else ("edges",)
     return {**answer, **{key: _each(answer[key]) for key in keys if key in answer}}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.query.kinds import KINDS
+from dpcore.query import kinds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,8 +28,9 @@ def _of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     if not count:  # of those that could be released
         columns = _of_one({**answer, "groups": None})
         return {name: [] for name in [*(_free(name, columns) for name in keys), *columns]}
-    per_group = [key for key in PER_GROUP if isinstance(answer.get(key), list) and len(answer[key]) == count]
-    if not KINDS[answer["kind"]].is_choice and not any(isinstance(value, list) for value in answer["value"]):
+    kind = kinds.KINDS[answer["kind"]]
+    per_group = [key for key in kind.parts_of_answer if isinstance(answer.get(key), list) and len(answer[key]) == count]
+    if not kind.is_choice and not any(isinstance(value, list) for value in answer["value"]):
         columns = _of_one({**answer, "groups": None, "group_by": None})
         return {_free(name, columns): listed for name, listed in keys.items()} | columns
     found: dict[str, list[Any]] = {}
@@ -57,16 +58,12 @@ def _keys_of_groups(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     return found
 
 
-PER_GROUP = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
-"""Keys of an answer that are lists over groups."""
-
-
 def _of_one(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """The columns of the answer to the whole table, or to one group."""
-    if KINDS[answer["kind"]].is_choice:
+    if kinds.KINDS[answer["kind"]].is_choice:
         return _of_choice(answer)
     values = answer["value"] if isinstance(answer["value"], list) else [answer["value"]]
-    keys = KINDS[answer["kind"]].keys(answer)
+    keys = kinds.KINDS[answer["kind"]].keys(answer)
     columns: dict[str, list[Any]] = {VALUE: values, STDERR: _each(answer.get("stderr"), len(values))}
     columns[LOWER], columns[UPPER] = _ends(answer.get("interval"), len(values))
     return {_free(name, columns): column for name, column in keys.items()} | columns
@@ -74,7 +71,8 @@ def _of_one(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _of_choice(answer: Mapping[str, Any]) -> dict[str, list[Any]]:
     """Chosen candidates, with their counts if those were released."""
-    labels, counts = answer["value"], answer.get("counts")
+    value, counts = answer["value"], answer.get("counts")
+    labels = value if isinstance(value, list) else [value]
     columns: dict[str, list[Any]] = {}
     if counts is not None:
         columns = {VALUE: list(counts), STDERR: _each(answer.get("stderr"), len(labels))}

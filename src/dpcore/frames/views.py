@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames._methods import Methods
 from dpcore.frames.asking import entry_of, labels
 from dpcore.frames.calls import OF_GROUPED, WORDS, no_attribute
 from dpcore.frames.question import FoundGroups, Question, View
-from dpcore.frames.questions import Questions, methods
+from dpcore.frames.signatures import Described
 from dpcore.frames.sources import is_frame, records_of, source_of
+from dpcore.query.kinds import METHODS
 
 if TYPE_CHECKING:
-    from dpcore.frames.counting import Listed, Points
     from dpcore.frames.results import TablePlan, TableResult
+    from dpcore.query.methods import Listed, Points
 
     Groups = Listed | Points | Mapping[str, Listed | Points] | str
 
 
-class Answering(Questions):
+class Answering(Methods, ABC):
     """A view whose queries are answered, or collected."""
 
     _view: View
@@ -59,11 +61,10 @@ class Answering(Questions):
         ParameterError, JobError, BudgetError
             As the query would.
         """
-        if kind not in methods():
-            raise ParameterError(f"kind must be one of {', '.join(map(repr, methods()))}, got {kind!r}")
-        from dpcore.query.kinds import KINDS
-
-        return self._plan(Question(self._view, entry_of(kind, {KINDS[kind].column_key: column, **keys})))
+        if kind not in METHODS:
+            raise ParameterError(f"kind must be one of {', '.join(map(repr, METHODS))}, got {kind!r}")
+        described = Described.of(kind)
+        return self._plan(Question(self._view, entry_of(described, {described.arguments[0].name: column, **keys})))
 
 
 class Selectable(Answering):

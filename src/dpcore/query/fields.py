@@ -12,11 +12,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import PlainValidator, model_validator
+from pydantic import Field, PlainValidator, model_validator
 
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.query.grids import WIDEST, log_grid
+from dpcore.query.methods import InPython
 from dpcore.tables.fields import Category, Positive, Section, check_categories, checked
 from dpcore.tables.sections import SUFFIXES
 from dpcore.tables.types.timed import DAY, EXAMPLES, Timed, sort_of, timed
@@ -246,17 +247,23 @@ def _check_table_path(value: object) -> str:
 
 DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
-Bound = Annotated[float, PlainValidator(_check_bound)]
-Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges)]
-Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels)]
-Listed = Annotated[tuple[Category, ...], PlainValidator(_check_listed)]
-StandIn = Annotated[Category | float, PlainValidator(_check_stand_in)]
+Bound = Annotated[float, PlainValidator(_check_bound), InPython("Bound", "float, date, time or duration")]
+Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges), InPython("Points", "sequence of float, date or time, or mapping")]
+Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels), InPython("float | Sequence[float]", "float or sequence of float")]
+Listed = Annotated[
+    tuple[Category, ...], PlainValidator(_check_listed), InPython("Listed", "sequence of str, int, bool or date", lists_values=True)
+]
+StandIn = Annotated[Category | float, PlainValidator(_check_stand_in), InPython("Bound", "str or float")]
 SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
 TablePath = Annotated[str, PlainValidator(_check_table_path)]
-TwoNames = Annotated[tuple[str, str], PlainValidator(_check_two_names)]
-TwoNumbers = Annotated[tuple[float, float], PlainValidator(_check_two_numbers)]
-NumberOrSkip = Annotated[float | str, PlainValidator(_check_number_or_skip)]
-TwoNumbersOrSkip = Annotated[tuple[float, float] | str, PlainValidator(_check_two_numbers_or_skip)]
+TwoNames = Annotated[tuple[str, str], PlainValidator(_check_two_names), InPython("Sequence[str]", "sequence of two str")]
+TwoNumbers = Annotated[tuple[float, float], PlainValidator(_check_two_numbers), InPython("Sequence[float]", "sequence of two floats")]
+NumberOrSkip = Annotated[float | str, PlainValidator(_check_number_or_skip), InPython("Bound", 'number or date like the bounds, or "skip"')]
+TwoNumbersOrSkip = Annotated[
+    tuple[float, float] | str,
+    PlainValidator(_check_two_numbers_or_skip),
+    InPython("Sequence[float] | Literal['skip']", 'sequence of two floats or "skip"'),
+]
 BinCount = Annotated[int, PlainValidator(_check_bin_count)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
 
@@ -264,8 +271,11 @@ HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
 class FoundKeys(Section):
     """`bounds = "private"`, and what finding them spends."""
 
-    bounds: Literal["private"] | None = None
-    bounds_epsilon: Positive | None = None
+    bounds: Annotated[
+        Literal["private"] | None,
+        Field(description="Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε."),
+    ] = None
+    bounds_epsilon: Annotated[Positive | None, Field(description="That part, in (0, epsilon).")] = None
 
     @classmethod
     def found_between(cls) -> dict[str, object]:

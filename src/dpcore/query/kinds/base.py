@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.answers import Answer
     from dpcore.query.encoders import Cells
+    from dpcore.query.methods import Method
     from dpcore.query.query_sections import QuerySection, ReleasePrivacy
     from dpcore.query.reads import Read
     from dpcore.query.sensitivity import Contribution
@@ -79,6 +80,10 @@ class Kind(ABC):
     """The keys of tables inside of a query."""
     column_key: ClassVar[str] = "column"
     """Where a job says what it is about."""
+    methods: ClassVar[tuple[Method, ...]] = ()
+    """The methods of tables in Python that ask it: one for each of its names, or none."""
+    asked_by: ClassVar[str | None] = None
+    """What else asks it, for who looks for such a method."""
     form: ClassVar[str] = "number"
     """How a page shows the answer to the whole table."""
     form_of_groups: ClassVar[str] = "cells"
@@ -99,6 +104,8 @@ class Kind(ABC):
     """Whether it may be asked without an ε."""
     names_groups: ClassVar[bool] = False
     """Whether its answer is the keys of groups."""
+    parts_of_answer: ClassVar[tuple[str, ...]] = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
+    """What an answer may consist of: with groups, each of these in the document is a list over them."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
@@ -127,6 +134,10 @@ class Kind(ABC):
     def declared(self, query: Entry) -> str:
         """What the job declares about values, as sentences."""
         return sentence_of(declared_parts(query))
+
+    def limits(self, query: Entry) -> tuple[float, float] | None:
+        """Between what the answer lies, where that is known."""
+        return (float(query["lower"]), float(query["upper"])) if self.is_between_bounds and query.get("lower") is not None else None
 
     def heads(self, query: Entry) -> list[str]:
         """What each part of the answer to a group is."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore import _backend
 from dpcore.pages.numbers import plain_name, plain_range
@@ -14,12 +14,13 @@ from dpcore.query.answers import Answer, OneDraw, given
 from dpcore.query.encoders import Declared, Held, Within
 from dpcore.query.fields import SKIP, Bound, Listed, check_one_sort
 from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import declared_parts, sentence_of
 from dpcore.query.query_sections import GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.statistics import Statistic
-from dpcore.tables.fields import Name
+from dpcore.tables.fields import Name, Positive
 from dpcore.tables.types.categories import declared_by
 from dpcore.tables.types.timed import Timed
 
@@ -44,15 +45,25 @@ FREE = "the number of rows is public, because neighbouring tables have equally m
 """The note on an answer without noise."""
 
 
+COST = (
+    'Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter or groups), a count of all rows is '
+    "exact and costs nothing, and needs no ε: one that is given is not used, and `UnusedEpsilonWarning` says so."
+)
+BETWEEN = "Count the rows with a number, or date or time, in [lower, upper]."
+
+
 class CountQuery(GroupedQuery):
     """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
 
     kind: Literal["count"]
-    column: Name | None = None
-    categories: Listed | None = None
-    lower: Bound | None = None
-    upper: Bound | None = None
-    missing: Literal["skip"] | None = None
+    column: Annotated[Name | None, Field(description="Column of the condition. Default: all rows are counted.")] = None
+    epsilon: Annotated[Positive, Field(description=COST)] = 0.0
+    categories: Annotated[Listed | None, Field(description="Count the rows that hold one of these.")] = None
+    lower: Annotated[Bound | None, Field(description=BETWEEN)] = None
+    upper: Annotated[Bound | None, Field(description=BETWEEN)] = None
+    missing: Annotated[
+        Literal["skip"] | None, Field(description="Count the rows that have a value in the column, as COUNT(column) in SQL does.")
+    ] = None
 
     @property
     def is_conditional(self) -> bool:
@@ -74,30 +85,37 @@ class CountQuery(GroupedQuery):
         if self.is_conditional and self.missing is None and (self.categories is not None) == bounds:
             found = "both were given" if bounds else "neither was given"
             raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
-        check_one_sort(lower=self.lower, upper=self.upper)
-        if bounds and (self.lower is None or self.upper is None or not self.lower <= self.upper):
-            raise ValueError(f"lower = {self.lower!r} and upper = {self.upper!r} must both be given, and lower ≤ upper")
+        check_range(self.lower, self.upper)
         return self
+
+
+def check_range(lower: float | None, upper: float | None) -> None:
+    """Raise ValueError unless a condition has both ends of a range in their order, or none."""
+    check_one_sort(lower=lower, upper=upper)
+    if (lower is not None or upper is not None) and (lower is None or upper is None or not lower <= upper):
+        raise ValueError(f"lower = {lower!r} and upper = {upper!r} must both be given, and lower ≤ upper")
 
 
 class Count(StatisticKind):
     """Rows, with discrete noise; all of them without noise where their number is public."""
 
     names, fields = ("count",), (CountQuery,)
+    methods = (
+        Method(
+            "count",
+            "Count rows: all, or those whose column holds one of some categories or a number in an interval.",
+            "The noisy number of rows, for each group if there are groups.",
+            ("delta", "categories", "lower", "upper", "missing"),
+        ),
+    )
     counts_rows = True
     may_be_free = True
 
     def columns(self, position: int, query: CountQuery) -> Columns:
         """The column of the condition."""
-        return () if query.column is None else ((query.column, self._condition(position, query)),)
-
-    @staticmethod
-    def _condition(position: int, query: CountQuery) -> Cells:
-        if query.missing == "skip":
-            return Held()
-        if query.categories is None:
-            return Within(_end(query.lower), _end(query.upper))
-        return Declared(listed(position, query, declared_by(query.categories)), skip=True)
+        if query.column is None:
+            return ()
+        return ((query.column, Held() if query.missing == SKIP else condition_of(position, query)),)
 
     def each(self, query: CountQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
         """With the sensitivity of one count, or of a histogram."""
@@ -111,7 +129,7 @@ class Count(StatisticKind):
         column = query.get("column")
         if query.get("missing") == SKIP:
             return f"How many rows have a value of {column}"
-        return f"How many rows have {column} {_condition_in_words(query)}" if column else "How many rows there are"
+        return f"How many rows have {column} {condition_in_words(query)}" if column else "How many rows there are"
 
     def declared(self, query: Entry) -> str:
         """Without the bounds, which are the question."""
@@ -204,9 +222,19 @@ class CountOf(Statistic):
 
     def _match(self, columns: list[Array]) -> Array | None:
         """Which rows count; None if all do."""
-        if not columns:
-            return None
-        return columns[0] < self.cells.size if isinstance(self.cells, Declared) else columns[0]
+        return matching(self.cells, columns[0]) if columns else None
+
+
+def condition_of(position: int, query: Any) -> Within | Declared:
+    """How a column is read for a condition: categories, or a range."""
+    if query.categories is None:
+        return Within(_end(query.lower), _end(query.upper))
+    return Declared(listed(position, query, declared_by(query.categories)), skip=True)
+
+
+def matching(cells: Cells | None, column: Array) -> Array:
+    """Which rows fulfil a condition, given what was read for it."""
+    return column < cells.size if isinstance(cells, Declared) else column
 
 
 def _end(bound: float | None) -> float:
@@ -214,8 +242,8 @@ def _end(bound: float | None) -> float:
     return bound if isinstance(bound, Timed) else float(bound or 0.0)
 
 
-def _condition_in_words(query: Entry) -> str:
-    """Describe the rows that a count is about."""
+def condition_in_words(query: Entry) -> str:
+    """Describe the rows that fulfil a condition."""
     labels = query.get("categories")
     if not labels:
         return f"from {plain_range(query.get('lower'), query.get('upper'))}"

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore.errors import ParameterError
 from dpcore.query.answers import given
 from dpcore.query.encoders import Declared
 from dpcore.query.fields import MAX_CELLS, Listed
 from dpcore.query.kinds.base import Kind
+from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import of_column
-from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.query_sections import LISTS_THEM, GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.unit_statistics import ChosenValueCounts, ListedValues, UnitCounts, ValueCounts
 from dpcore.query.whole_unit_queries import DifferentCells, OfUnits, OfWholeUnits, Whole
@@ -43,11 +44,14 @@ class CountDistinctQuery(GroupedQuery):
     """`kind = "count_distinct"`: how many units there are, or how many different values of a column."""
 
     kind: Literal["count_distinct"]
-    column: Name | None = None
-    categories: Listed | None = None
-    categories_file: Name | None = None
-    k: CategoryCount | None = None
-    max_values_per_unit: RowCount | None = None
+    column: Annotated[Name | None, Field(description="Column whose values are counted. Default: units are counted.")] = None
+    categories: Annotated[Listed | None, Field(description="Only these values count.")] = None
+    categories_file: Annotated[Name | None, Field(description=LISTS_THEM)] = None
+    k: Annotated[CategoryCount | None, Field(description="Only the codes 0 … k − 1 count.")] = None
+    max_values_per_unit: Annotated[
+        RowCount | None,
+        Field(description="How many values one unit may add; required for a column if the unit is one, too."),
+    ] = None
 
     @model_validator(mode="after")
     def _values_are_of_a_column(self) -> Self:
@@ -87,6 +91,14 @@ class CountDistinct(Kind):
     """Different units or values, with discrete noise for what the query itself lets one unit change."""
 
     names, fields = ("count_distinct",), (CountDistinctQuery,)
+    methods = (
+        Method(
+            "count_distinct",
+            "Count units, or the different values of a column.",
+            "The noisy number, for each group if there are groups.",
+            ("delta", "categories", "categories_file", "k", "max_values_per_unit"),
+        ),
+    )
 
     def columns(self, position: int, query: CountDistinctQuery) -> Columns:
         """The column of the values, declared or whatever they are."""

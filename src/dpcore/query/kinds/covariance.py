@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore.pages.numbers import plain_number
 from dpcore.query.encoders import Reals
 from dpcore.query.fields import SKIP, TwoNames, TwoNumbers, TwoNumbersOrSkip, check_bounds
-from dpcore.query.kinds.moments import Spread
+from dpcore.query.kinds.moments import DIVISOR, Spread
+from dpcore.query.methods import KNOWN, Method
 from dpcore.query.query_sections import GroupedQuery
 from dpcore.query.reads import reals
+from dpcore.tables.fields import Name
 
 if TYPE_CHECKING:
     from dpcore.query.kinds.base import Columns, Entry
+
+
+OF_EACH = f"Bounds of one number of each column. {KNOWN}"
 
 
 class CovarianceQuery(GroupedQuery):
     """`kind = "covariance"`: that of two columns of clamped numbers."""
 
     kind: Literal["covariance"]
-    columns: TwoNames
-    lower: TwoNumbers
-    upper: TwoNumbers
-    missing: TwoNumbersOrSkip | None = None
-    ddof: Literal[0, 1] = 1
+    name: Annotated[Name, Field(description="Name of the answer. Default: made of kind and columns.")]
+    columns: Annotated[TwoNames, Field(description="Columns of numbers.")]
+    lower: Annotated[TwoNumbers, Field(description=OF_EACH)]
+    upper: Annotated[TwoNumbers, Field(description=OF_EACH)]
+    missing: Annotated[
+        TwoNumbersOrSkip | None,
+        Field(description='Stand for missing cells; "skip" leaves such rows out. Required with a ledger.'),
+    ] = None
+    ddof: Annotated[Literal[0, 1], Field(description=DIVISOR)] = 1
 
     @property
     def is_root(self) -> bool:
@@ -62,6 +71,14 @@ class Covariance(Spread):
     """The covariance of two columns, between declared bounds."""
 
     names, fields = ("covariance",), (CovarianceQuery,)
+    methods = (
+        Method(
+            "covariance",
+            "Compute the covariance of two columns, each clamped to its bounds.",
+            "The noisy covariance, for each group if there are groups.",
+            ("lower", "upper", "delta", "ddof", "missing"),
+        ),
+    )
     column_key = "columns"
     noun = "covariance"
 

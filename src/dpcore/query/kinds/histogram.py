@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
 
 from dpcore.query.answers import OneColumn, OneDraw, cells_in, given
 from dpcore.query.encoders import Binned, Declared
+from dpcore.query.fields import Confidence
 from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import cell_names, numbers_of, of_column
 from dpcore.query.query_sections import CellsSection, GroupedQuery
 from dpcore.query.reads import celled, check_stand_ins
 from dpcore.query.statistics import CellsOf
-from dpcore.tables.fields import Name
+from dpcore.tables.fields import Name, Positive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,13 +40,23 @@ class HistogramQuery(CellsSection, GroupedQuery):
     """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
 
     kind: Literal["histogram"]
-    column: Name
+    column: Annotated[Name, Field(description="The column.")]
+    epsilon: Annotated[Positive, Field(description="ε of all cells together, in (0, ∞).")] = 0.0
+    confidence: Annotated[Confidence, Field(description="Of the intervals, one by one, in (0, 1). Default: 0.95.")] = 0.95
 
 
 class Histogram(StatisticKind):
     """Rows in each cell, with discrete noise for all of them together."""
 
     names, fields = ("histogram",), (HistogramQuery,)
+    methods = (
+        Method(
+            "histogram",
+            "Count the rows of each category, or in each bin of numbers.",
+            "The noisy number of rows of each cell.",
+            ("delta", "categories", "categories_file", "k", "edges", "bins", "lower", "upper", "missing", "unknown"),
+        ),
+    )
     cells_are = "categories or bins"
     form, form_of_groups = "cells", "lines"
     measured = "unit_of_bins"

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from dpcore._exact.intervals import fraction_up
 from dpcore.query.answers import AT_LEAST, OneColumn, OneSum, given, reals_of
 from dpcore.query.encoders import Reals
+from dpcore.query.fields import Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
+from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import described, half_width_of, integer_noise, noisy_sums, real_noise, rho_of, standard_deviation
-from dpcore.query.query_sections import BoundedQuery
+from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, BoundedQuery
 from dpcore.query.reads import clamped
 from dpcore.query.statistics import SumOf
 from dpcore.sums import clamped_sum
+from dpcore.tables.fields import Name
 
 if TYPE_CHECKING:
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
@@ -33,10 +37,17 @@ if TYPE_CHECKING:
     RealNoise = Laplace | Gaussian
 
 
+OF_ONE_OR_DATE = f"Bounds of one number or date, lower < upper. {KNOWN} Required without `bounds`."
+
+
 class MeanQuery(BoundedQuery):
     """`kind = "mean"`: the mean of the clamped numbers."""
 
     kind: Literal["mean"]
+    column: Annotated[Name, Field(description="Column of numbers, dates or times.")]
+    lower: Annotated[Bound, Field(description=OF_ONE_OR_DATE)]
+    upper: Annotated[Bound, Field(description=OF_ONE_OR_DATE)]
+    missing: Annotated[NumberOrSkip | None, Field(description=f"{INSTEAD}, as AVG in SQL does. Required with a ledger.")] = None
 
     def _check_sort(self, sort: str | None) -> None:
         """Dates, times and durations have means."""
@@ -46,6 +57,14 @@ class Mean(NumberKind):
     """The mean of clamped numbers."""
 
     names, fields = ("mean",), (MeanQuery,)
+    methods = (
+        Method(
+            "mean",
+            "Average the numbers of a column, each clamped to [lower, upper].",
+            "The noisy mean, for each group if there are groups.",
+            BOUNDED_KEYS,
+        ),
+    )
     measured = "unit_of_measure"
     is_between_bounds = True
 

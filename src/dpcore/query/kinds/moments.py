@@ -25,9 +25,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from dpcore._exact.intervals import fraction_up
 from dpcore.mechanisms import Gaussian
@@ -35,6 +36,7 @@ from dpcore.query.answers import AT_LEAST, Answer, given
 from dpcore.query.encoders import Reals
 from dpcore.query.grids import Steps
 from dpcore.query.kinds.base import NumberKind
+from dpcore.query.methods import Method
 from dpcore.query.noise import (
     LAWS,
     Draw,
@@ -52,7 +54,7 @@ from dpcore.query.noise import (
     standard_deviation,
     unit_width,
 )
-from dpcore.query.query_sections import BoundedQuery
+from dpcore.query.query_sections import BOUNDED_KEYS, BoundedQuery
 from dpcore.query.reads import clamped
 from dpcore.query.sensitivity import Sensitivity
 from dpcore.query.statistics import MomentsOf
@@ -89,13 +91,16 @@ TWO = "two releases: noisy means, then products of distances from them"
 ONE = "one release of the second moment about the exact means"
 AT_A_TIME = 1 << 16
 """Groups whose integers are Python's at a time."""
+DIVISOR = "The divisor is n − ddof. Default: 1."
+KEYS = (*BOUNDED_KEYS[:-1], "ddof", BOUNDED_KEYS[-1])
 
 
 class SpreadQuery(BoundedQuery):
     """`kind = "var"` and `"std"`: the variance of the clamped numbers, or its root; of a sample, or with `ddof = 0` of the rows."""
 
     kind: Literal["var", "std"]
-    ddof: Literal[0, 1] = 1
+    ddof: Annotated[Literal[0, 1], Field(description=DIVISOR)] = 1
+    ends_with_product: ClassVar[bool] = True
 
     @property
     def is_root(self) -> bool:
@@ -107,10 +112,10 @@ class SpreadQuery(BoundedQuery):
         """Whether it is the variance itself."""
         return not self.is_root
 
-    @property
-    def ends_with_product(self) -> bool:
-        """It does."""
-        return True
+
+def _method(name: str, noun: str) -> Method:
+    does = f"Compute the {noun} of the numbers of a column, each clamped to [lower, upper]."
+    return Method(name, does, f"The noisy {noun}, for each group if there are groups.", KEYS)
 
 
 class Spread(NumberKind):
@@ -118,6 +123,7 @@ class Spread(NumberKind):
 
     names: ClassVar[tuple[str, ...]] = ("var",)
     fields: ClassVar[tuple[type[QuerySection], ...]] = (SpreadQuery,)
+    methods: ClassVar[tuple[Method, ...]] = (_method("var", "variance"),)
     noun: ClassVar[str] = "variance"
 
     def columns(self, position: int, query: SpreadQuery) -> Columns:  # noqa: ARG002
@@ -144,7 +150,7 @@ class Spread(NumberKind):
 class Deviation(Spread):
     """The root of a variance."""
 
-    names, fields = ("std",), (SpreadQuery,)
+    names, fields, methods = ("std",), (SpreadQuery,), (_method("std", "standard deviation"),)
     measured = "unit_of_measure"
     noun = "standard deviation"
 

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore import accounting, selection
 from dpcore._exact.intervals import fraction_up
@@ -17,19 +17,20 @@ from dpcore.pages.numbers import counted, plain_number
 from dpcore.privacy import Relation
 from dpcore.query.answers import OneColumn, cells_in, given
 from dpcore.query.encoders import OnGrid, Present, Reals
-from dpcore.query.fields import MAX_CELLS, Edges, FoundKeys, Levels, NumberOrSkip, check_cells_of_groups, check_one_sort
+from dpcore.query.fields import MAX_CELLS, Confidence, Edges, FoundKeys, Levels, NumberOrSkip, check_cells_of_groups, check_one_sort
 from dpcore.query.grids import EDGES, FEWEST_POINTS, POINTS, WIDEST, log_grid
 from dpcore.query.group_fields import size_of
 from dpcore.query.kinds.base import StatisticKind, as_parameter
+from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import Draw, Noise, share_of
 from dpcore.query.private_bounds import NUMBERS
 from dpcore.query.prose import as_list, declared_parts, of_column, quantile_name, sentence_of
-from dpcore.query.query_sections import GroupedQuery, skips
+from dpcore.query.query_sections import INSTEAD, PROGRESSION, GroupedQuery, skips
 from dpcore.query.statistics import CellsOf
 from dpcore.query.units_of_answers import with_unit
 from dpcore.selection._plan import argmax_scale
 from dpcore.selection._rows import best_of_rows
-from dpcore.tables.fields import Name, checked
+from dpcore.tables.fields import Name, Positive, checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,10 +49,11 @@ if TYPE_CHECKING:
 class GridQuery(FoundKeys, GroupedQuery):
     """A statistic that is a point of a declared grid, or several: quantiles."""
 
-    column: Name
-    grid: Edges
-    missing: NumberOrSkip | None = None
-    delta: Annotated[float, checked(check_real, low=0.0, high=0.0)] = 0.0
+    column: Annotated[Name, Field(description="Column of numbers, dates or times.")]
+    grid: Annotated[Edges, Field(description=f"Points in order, or {PROGRESSION}. {KNOWN} Required without `bounds`.")]
+    missing: Annotated[NumberOrSkip | None, Field(description=f"{INSTEAD}. Required with a ledger.")] = None
+    delta: Annotated[float, checked(check_real, low=0.0, high=0.0), Field(description="0, which is the default.")] = 0.0
+    confidence: Annotated[Confidence, Field(description="Of the error in ranks, in (0, 1). Default: 0.95.")] = 0.95
 
     @model_validator(mode="after")
     def _groups_times_grid_fit(self) -> Self:
@@ -67,7 +69,8 @@ class QuantileQuery(GridQuery):
     """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
 
     kind: Literal["quantile"]
-    q: Levels
+    epsilon: Annotated[Positive, Field(description="ε of all levels together, in (0, ∞).")] = 0.0
+    q: Annotated[Levels, Field(description="Levels in (0, 1), in order, with at most 6 decimals.")]
 
 
 class MedianQuery(GridQuery):
@@ -81,10 +84,27 @@ class MedianQuery(GridQuery):
         return (0.5,)
 
 
+GRID_KEYS = ("grid", "bounds", "bounds_epsilon", "delta", "missing")
+
+
 class Quantile(StatisticKind):
     """A point for each level, by the exponential mechanism."""
 
     names, fields = ("quantile", "median"), (QuantileQuery, MedianQuery)
+    methods = (
+        Method(
+            "quantile",
+            "Choose quantiles of a column among the points of a grid.",
+            "A point of the grid for each level, for each group if there are groups.",
+            ("q", *GRID_KEYS),
+        ),
+        Method(
+            "median",
+            "Choose the median of a column among the points of a grid.",
+            "A point of the grid, for each group if there are groups.",
+            GRID_KEYS,
+        ),
+    )
     cells_are = "grid"
     numbers_of_answer = (*NUMBERS, "rank_error")
     form, form_of_groups = "quantiles", "lines"

@@ -6,24 +6,25 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore.errors import ParameterError
 from dpcore.mechanisms import Laplace
 from dpcore.query.answers import OneSum, given
 from dpcore.query.encoders import Present
-from dpcore.query.fields import SKIP
+from dpcore.query.fields import SKIP, Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
+from dpcore.query.methods import InPython, Method
 from dpcore.query.noise import around, noisy_sums, real_noise
-from dpcore.query.query_sections import BoundedQuery
+from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, OF_ONE, BoundedQuery
 from dpcore.query.reads import clamped
 from dpcore.query.unit_statistics import BoundedSums
 from dpcore.query.whole_unit_queries import OfUnits, OfWholeUnits, Whole
 from dpcore.sums import ExactSum, clamped_sum
-from dpcore.tables.fields import Positive
+from dpcore.tables.fields import Name, Positive
 from dpcore.tables.units.scaling import MOST_BITS
 
 if TYPE_CHECKING:
@@ -47,11 +48,24 @@ if TYPE_CHECKING:
 SUM_LIMITS = 2.0**-800, 2.0**800
 
 
+OF_ONE_IN_SUM = f"{OF_ONE} Required without `max_sum_per_unit` or `bounds`."
+
+
 class SumQuery(BoundedQuery):
     """`kind = "sum"`: the sum of the clamped numbers."""
 
     kind: Literal["sum"]
-    max_sum_per_unit: Positive | None = None
+    column: Annotated[Name, Field(description="Column of numbers or durations.")]
+    lower: Annotated[Bound, InPython("Bound", "float or duration"), Field(description=OF_ONE_IN_SUM)]
+    upper: Annotated[Bound, InPython("Bound", "float or duration"), Field(description=OF_ONE_IN_SUM)]
+    missing: Annotated[NumberOrSkip | None, Field(description=f"{INSTEAD}. Required with a ledger.")] = None
+    max_sum_per_unit: Annotated[
+        Positive | None,
+        Field(
+            description="Bound of the sum of the absolute values of one unit, which are scaled down if it is larger; rows are then not "
+            "left out."
+        ),
+    ] = None
 
     @model_validator(mode="before")
     @classmethod
@@ -87,6 +101,14 @@ class Sum(NumberKind):
     """The sum, with real noise."""
 
     names, fields = ("sum",), (SumQuery,)
+    methods = (
+        Method(
+            "sum",
+            "Add up the numbers of a column, each clamped to [lower, upper].",
+            "The noisy sum, for each group if there are groups.",
+            (*BOUNDED_KEYS[:2], "max_sum_per_unit", *BOUNDED_KEYS[2:]),
+        ),
+    )
     measured = "unit_of_measure"
 
     def columns(self, position: int, query: SumQuery) -> Columns:  # noqa: ARG002

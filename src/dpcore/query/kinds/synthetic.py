@@ -169,6 +169,7 @@ class Synthetic(Kind):
     """A table, and its noisy histograms."""
 
     names, fields = ("synthetic",), (SyntheticQuery,)
+    asked_by = 'made-up rows are drawn by a job, kind = "synthetic" of dpcore release'
     parts = (("columns", SyntheticColumn),)
     column_key = "columns"
     form = "synthetic"

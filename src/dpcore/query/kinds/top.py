@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from dpcore import accounting, selection
 from dpcore._exact.intervals import fraction_up
@@ -19,11 +19,12 @@ from dpcore.pages.numbers import plain_name
 from dpcore.privacy import Privacy
 from dpcore.query.answers import OneColumn, cells_in
 from dpcore.query.encoders import Declared
-from dpcore.query.fields import MAX_CELLS, HowMany, Listed
+from dpcore.query.fields import MAX_CELLS, Confidence, DeltaShare, HowMany, Listed
 from dpcore.query.kinds.base import StatisticKind
+from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import Draw, Noise, laplace_deviation, share_of
 from dpcore.query.prose import declared_parts, numbers_of, of_column, sentence_of, size
-from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.query_sections import LISTS_THEM, GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.statistics import CellsOf
 from dpcore.selection._rows import noisy_rows, top_of_rows
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.answers import Answer
     from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.query_sections import QuerySection
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -45,36 +47,66 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-class TopQuery(GroupedQuery):
-    """`kind = "top_s"`: the s most frequent of declared candidates."""
+class CandidatesQuery(GroupedQuery):
+    """A choice among declared candidates."""
 
-    kind: Literal["top_s"]
-    column: Name
-    s: HowMany
-    candidates: Listed | None = None
-    candidates_file: Name | None = None
-    k: CategoryCount | None = None
-    method: Literal["gumbel", "peeling", "oneshot_laplace"] = "gumbel"
-    values: bool = False
+    column: Annotated[Name, Field(description="The column.")]
+    delta: Annotated[DeltaShare, Field(description="Its δ, in [0, 1). Default: 0.")] = 0.0
+    candidates: Annotated[Listed | None, Field(description=KNOWN)] = None
+    candidates_file: Annotated[Name | None, Field(description=LISTS_THEM)] = None
+    k: Annotated[CategoryCount | None, Field(description="The candidates are the codes 0 … k − 1.")] = None
 
     @model_validator(mode="after")
     def _candidates_are_declared_once(self) -> Self:
         declared = [key for key in ("candidates", "candidates_file", "k") if getattr(self, key) is not None]
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
-            raise ValueError(f'top_s needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}')
-        size = self.k or len(self.candidates or ())
-        if size > MAX_CELLS:
-            raise ValueError(f"k must be at most {MAX_CELLS}, got {size}")
-        if size and self.s > size:
-            raise ValueError(f"s must be at most the number of candidates, {size}, got {self.s}")
+            raise ValueError(
+                f'{self.kind} needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}'
+            )
+        if self.known_size > MAX_CELLS:
+            raise ValueError(f"k must be at most {MAX_CELLS}, got {self.known_size}")
+        return self
+
+    @property
+    def known_size(self) -> int:
+        """Number of candidates; 0 if they are in a file."""
+        return self.k or len(self.candidates or ())
+
+
+class TopQuery(CandidatesQuery):
+    """`kind = "top_s"`: the s most frequent of declared candidates."""
+
+    kind: Literal["top_s"]
+    s: Annotated[HowMany, Field(description="How many to choose.")]
+    method: Annotated[
+        Literal["gumbel", "peeling", "oneshot_laplace"],
+        Field(description='How they are chosen; see `dpcore.selection.top_s`. Default: "gumbel".'),
+    ] = "gumbel"
+    values: Annotated[bool, Field(description="Whether to release their counts, too. Default: False.")] = False
+    confidence: Annotated[Confidence, Field(description="Of the intervals of counts, in (0, 1). Default: 0.95.")] = 0.95
+
+    @model_validator(mode="after")
+    def _there_are_enough_candidates(self) -> Self:
+        if self.known_size and self.s > self.known_size:
+            raise ValueError(f"s must be at most the number of candidates, {self.known_size}, got {self.s}")
         return self
 
 
 class Top(StatisticKind):
     """Labels, and their noisy counts if wanted."""
 
-    names, fields = ("top_s",), (TopQuery,)
+    names: ClassVar[tuple[str, ...]] = ("top_s",)
+    fields: ClassVar[tuple[type[QuerySection], ...]] = (TopQuery,)
+    methods: ClassVar[tuple[Method, ...]] = (
+        Method(
+            "top",
+            "Choose the most frequent of declared candidates.",
+            "The chosen candidates, the most frequent first.",
+            ("delta", "candidates", "candidates_file", "k", "method", "values"),
+            first=("s",),
+        ),
+    )
     cells_are = "candidates"
     form, form_of_groups = "chosen", "lines"
     has_labels = True
@@ -87,7 +119,7 @@ class Top(StatisticKind):
             raise JobError(f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}")
         return ((query.column, Declared(categories, skip=True)),)
 
-    def each(self, query: TopQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
         """With the sensitivity of one candidate's count."""
         cells: Any = columns[0][1]
         return TopAnswer.made(query, cells, bound, relation, groups)

@@ -1,22 +1,161 @@
-"""Questions about the numbers of columns."""
+"""The methods that ask queries, as their kinds describe them. `make stubs` writes this file; do not edit it."""
 
-from __future__ import annotations
+from collections.abc import Sequence
+from typing import Literal
 
-from typing import TYPE_CHECKING, Literal
+from dpcore.frames.results import TableResult
+from dpcore.query.methods import Bound, Listed, Points
 
-from dpcore.frames.asking import asks
+class Methods:
+    """The queries that a table answers."""
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+    def count(
+        self,
+        column: str | None = None,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        categories: Listed | None = None,
+        lower: Bound | None = None,
+        upper: Bound | None = None,
+        missing: Literal["skip"] | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Count rows: all, or those whose column holds one of some categories or a number in an interval.
 
-    from dpcore.frames.counting import Bound, Points
-    from dpcore.frames.results import TableResult
+        Parameters
+        ----------
+        column : str, optional
+            Column of the condition. Default: all rows are counted.
+        epsilon : float, optional
+            Its ε, in (0, ∞). Where the number of rows is public (unit "row", relation "replace", no filter or groups), a count of all rows
+            is exact and costs nothing, and needs no ε: one that is given is not used, and `UnusedEpsilonWarning` says so.
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
+        categories : sequence of str, int, bool or date, optional
+            Count the rows that hold one of these.
+        lower, upper : float, date, time or duration, optional
+            Count the rows with a number, or date or time, in [lower, upper].
+        missing : "skip", optional
+            Count the rows that have a value in the column, as COUNT(column) in SQL does.
+        confidence : float, optional
+            Of the interval, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
 
+        Returns
+        -------
+        TableResult
+            The noisy number of rows, for each group if there are groups.
+        """
 
-class Averaging:
-    """Queries of numbers."""
+    def count_distinct(
+        self,
+        column: str | None = None,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        categories: Listed | None = None,
+        categories_file: str | None = None,
+        k: int | None = None,
+        max_values_per_unit: int | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Count units, or the different values of a column.
 
-    @asks
+        Parameters
+        ----------
+        column : str, optional
+            Column whose values are counted. Default: units are counted.
+        epsilon : float, optional
+            Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
+        categories : sequence of str, int, bool or date, optional
+            Only these values count.
+        categories_file : str, optional
+            A CSV file that lists them.
+        k : int, optional
+            Only the codes 0 … k − 1 count.
+        max_values_per_unit : int, optional
+            How many values one unit may add; required for a column if the unit is one, too.
+        confidence : float, optional
+            Of the interval, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The noisy number, for each group if there are groups.
+        """
+
+    def histogram(
+        self,
+        column: str,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        categories: Listed | None = None,
+        categories_file: str | None = None,
+        k: int | None = None,
+        edges: Points | None = None,
+        bins: int | None = None,
+        lower: float | None = None,
+        upper: float | None = None,
+        missing: Bound | None = None,
+        unknown: str | int | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Count the rows of each category, or in each bin of numbers.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        epsilon : float, optional
+            ε of all cells together, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
+        categories : sequence of str, int, bool or date, optional
+            The cells. Take them from what you know about the subject, never from the data.
+        categories_file : str, optional
+            A CSV file that lists them.
+        k : int, optional
+            The cells are the codes 0 … k − 1.
+        edges : sequence of float, date or time, or mapping, optional
+            Edges of bins in order, or `{"start": a, "stop": b, "step": c}`.
+        bins : int, optional
+            Number of bins of equal width between `lower` and `upper`.
+        lower, upper : float, optional
+            Ends of those bins.
+        missing : str or float, optional
+            Category or number that stands for missing cells, or "skip". Required with a ledger.
+        unknown : str or int, optional
+            Category that stands for others. Required with a ledger.
+        confidence : float, optional
+            Of the intervals, one by one, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The noisy number of rows of each cell.
+        """
+
     def sum(
         self,
         column: str,
@@ -66,9 +205,7 @@ class Averaging:
         TableResult
             The noisy sum, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
     def mean(
         self,
         column: str,
@@ -115,9 +252,48 @@ class Averaging:
         TableResult
             The noisy mean, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
+    def geometric_mean(
+        self,
+        column: str,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        lower: float,
+        upper: float,
+        delta: float | None = None,
+        missing: Bound | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Compute the geometric mean of the numbers of a column, each clamped to [lower, upper].
+
+        Parameters
+        ----------
+        column : str
+            Column of numbers.
+        epsilon : float, optional
+            Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        lower, upper : float
+            Bounds of one number, 0 < lower < upper. Smaller numbers, also zero and negative ones, count as lower. Take them from what you
+            know about the subject, never from the data.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
+        missing : number or date like the bounds, or "skip", optional
+            Stands for missing cells; "skip" leaves such rows out. Required with a ledger.
+        confidence : float, optional
+            Of the interval, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The noisy geometric mean, for each group if there are groups.
+        """
+
     def var(
         self,
         column: str,
@@ -167,9 +343,7 @@ class Averaging:
         TableResult
             The noisy variance, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
     def std(
         self,
         column: str,
@@ -219,9 +393,7 @@ class Averaging:
         TableResult
             The noisy standard deviation, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
     def covariance(
         self,
         columns: Sequence[str],
@@ -264,9 +436,7 @@ class Averaging:
         TableResult
             The noisy covariance, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
     def quantile(
         self,
         column: str,
@@ -315,9 +485,7 @@ class Averaging:
         TableResult
             A point of the grid for each level, for each group if there are groups.
         """
-        raise NotImplementedError
 
-    @asks
     def median(
         self,
         column: str,
@@ -363,4 +531,139 @@ class Averaging:
         TableResult
             A point of the grid, for each group if there are groups.
         """
-        raise NotImplementedError
+
+    def top(
+        self,
+        column: str,
+        *,
+        s: int,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        candidates: Listed | None = None,
+        candidates_file: str | None = None,
+        k: int | None = None,
+        method: Literal["gumbel", "peeling", "oneshot_laplace"] | None = None,
+        values: bool | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Choose the most frequent of declared candidates.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        s : int
+            How many to choose.
+        epsilon : float, optional
+            Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0.
+        candidates : sequence of str, int, bool or date, optional
+            Take them from what you know about the subject, never from the data.
+        candidates_file : str, optional
+            A CSV file that lists them.
+        k : int, optional
+            The candidates are the codes 0 … k − 1.
+        method : {"gumbel", "peeling", "oneshot_laplace"}, optional
+            How they are chosen; see `dpcore.selection.top_s`. Default: "gumbel".
+        values : bool, optional
+            Whether to release their counts, too. Default: False.
+        confidence : float, optional
+            Of the intervals of counts, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The chosen candidates, the most frequent first.
+        """
+
+    def mode(
+        self,
+        column: str,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        candidates: Listed | None = None,
+        candidates_file: str | None = None,
+        k: int | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Choose the most frequent of declared candidates.
+
+        Parameters
+        ----------
+        column : str
+            The column.
+        epsilon : float, optional
+            Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0.
+        candidates : sequence of str, int, bool or date, optional
+            Take them from what you know about the subject, never from the data.
+        candidates_file : str, optional
+            A CSV file that lists them.
+        k : int, optional
+            The candidates are the codes 0 … k − 1.
+        confidence : float, optional
+            Of what is said about other candidates, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows another one may be ahead.
+        """
+
+    def rate(
+        self,
+        column: str,
+        *,
+        epsilon: float | None = None,
+        weight: float | None = None,
+        delta: float | None = None,
+        categories: Listed | None = None,
+        lower: Bound | None = None,
+        upper: Bound | None = None,
+        missing: Literal["skip"] | None = None,
+        confidence: float | None = None,
+        name: str | None = None,
+    ) -> TableResult:
+        """Compute the share of rows whose column holds one of some categories or a number in an interval.
+
+        Parameters
+        ----------
+        column : str
+            Column of the condition.
+        epsilon : float, optional
+            Its ε, in (0, ∞).
+        weight : float, optional
+            In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
+        delta : float, optional
+            Its δ, in [0, 1). Default: 0. A positive one gives Gaussian noise.
+        categories : sequence of str, int, bool or date, optional
+            Count the rows that hold one of these.
+        lower, upper : float, date, time or duration, optional
+            Count the rows with a number, or date or time, in [lower, upper].
+        missing : "skip", optional
+            Leaves rows without a value out. Default: they do not fulfil the condition.
+        confidence : float, optional
+            Of the interval, in (0, 1). Default: 0.95.
+        name : str, optional
+            Name of the answer. Default: made of kind and column.
+
+        Returns
+        -------
+        TableResult
+            The noisy share, for each group if there are groups; `document` has both noisy counts, `matching` and `count`.
+        """

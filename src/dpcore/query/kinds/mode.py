@@ -1,0 +1,97 @@
+"""`mode`: the most frequent of declared candidates, a label."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from dpcore.pages.numbers import counted, percentage_of, plain_name
+from dpcore.query.fields import Confidence
+from dpcore.query.kinds.top import CandidatesQuery, Top, TopAnswer
+from dpcore.query.methods import Method
+from dpcore.query.prose import of_column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dpcore.privacy import Relation
+    from dpcore.query.answers import Answer
+    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.sensitivity import Contribution
+    from dpcore.rng import Stream
+
+
+class ModeQuery(CandidatesQuery):
+    """`kind = "mode"`: the most frequent of declared candidates. It is chosen as the first of a `top_s`."""
+
+    kind: Literal["mode"]
+    confidence: Annotated[Confidence, Field(description="Of what is said about other candidates, in (0, 1). Default: 0.95.")] = 0.95
+    s: ClassVar[int] = 1
+    method: ClassVar[str] = "gumbel"
+    values: ClassVar[bool] = False
+
+
+class Mode(Top):
+    """The label of one candidate."""
+
+    names, fields = ("mode",), (ModeQuery,)
+    methods = (
+        Method(
+            "mode",
+            "Choose the most frequent of declared candidates.",
+            'The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows another one may be ahead.',
+            ("delta", "candidates", "candidates_file", "k"),
+        ),
+    )
+
+    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+        """As a `top_s` of one candidate."""
+        cells: Any = columns[0][1]
+        return ModeAnswer.made(query, cells, bound, relation, groups)
+
+    def question(self, query: Entry) -> str:
+        """Which one it is."""
+        return f"The most frequent of the declared values{of_column(query)}"
+
+    def declared(self, query: Entry) -> str:
+        """With the number of candidates, and how sure the choice is."""
+        sure = (
+            f"With a probability of {percentage_of(query['confidence'])} no other is ahead by more than {counted(query['behind'], 'row')}"
+        )
+        return f"{super().declared(query)} {sure}{', in each group for itself' if query.get('groups') is not None else ''}."
+
+    def heads(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """One column."""
+        return ["most frequent"]
+
+    def lines(self, query: Entry) -> Iterator[Line]:
+        """The label."""
+        yield "", plain_name(query["value"])
+
+
+@dataclass(frozen=True, slots=True)
+class ModeAnswer(TopAnswer):
+    """The candidate whose count is the largest after Gumbel noise: the exponential mechanism."""
+
+    @property
+    def behind(self) -> int:
+        r"""Rows that another candidate has more than the chosen one, at most, with the probability of the query's confidence.
+
+        A candidate with t rows fewer than the most frequent one is chosen with e^(−t/b) times its probability, b the scale. So the k − 1
+        others that are t rows behind or more together have at most (k − 1)·e^(−t/b) times the probability of the most frequent one:
+        not more than β of the whole, if t ≥ b·ln((k − 1)(1 − β)/β).
+        """
+        odds = (self.cells.size - 1) * self.section.confidence / (1 - self.section.confidence)
+        return math.floor(self.trial.scale * max(math.log(odds), 0.0) * (1 + 2.0**-40)) if odds > 0 else 0
+
+    def declared(self) -> dict[str, Any]:
+        """The number of candidates, and how far the choice may be off."""
+        return {"candidates": self.cells.size, "behind": self.behind}
+
+    def of_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
+        """The chosen label of each group, by draws that no other group has."""
+        said = TopAnswer.of_each(self, total, rng)
+        return {**said, "value": [label for (label,) in said["value"]]}
