@@ -34,6 +34,8 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="an id holds absolute pa
 FOLDER = Path(__file__).parent
 JOBS = {path.stem: path for path in sorted((FOLDER / "jobs").glob("*.toml"))}
 FROZEN: dict[str, str] = json.loads((FOLDER / "run_ids.json").read_text(encoding="utf-8"))
+LATER = ("later-kinds",)
+"""Jobs that 0.1 did not know."""
 SETTINGS = {"example-daily": ("REGION=north", "DATE=2026-11-23")}
 AnyJob = Job | ReleaseJob
 
@@ -245,7 +247,7 @@ def id_of_class_names(job: Any) -> str:
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", [name for name in JOBS if name not in LATER])
 def test_the_old_way_gave_the_frozen_ids_and_would_lose_them(name):
     """It agrees on the jobs of 0.1, in which it was the definition, and is rejected by what the tests above ask for."""
     job = job_named(name)

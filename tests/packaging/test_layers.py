@@ -16,7 +16,7 @@ SOURCES = ROOT / "src"
 
 CONTRACTS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["importlinter"]["contracts"]
 LAYERS = {contract["id"]: contract for contract in CONTRACTS if contract["type"] == "layers"}
-USES_KEYED_STREAMS = {"frames", "interop", "pytest_plugin", "reproduce", "spark", "tables"}
+USES_KEYED_STREAMS = {"frames", "interop", "pytest_plugin", "query", "reproduce", "spark", "tables"}
 """Studies, jobs with a test key, and what serves tests."""
 
 

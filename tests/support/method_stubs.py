@@ -14,8 +14,8 @@ HEAD = '''"""The methods that ask queries, as their kinds describe them. `make s
 from collections.abc import Sequence
 from typing import Literal
 
-from dpcore.query.methods import Bound, Listed, Points
 from dpcore.frames.results import TableResult
+from dpcore.query.methods import Bound, Listed, Points
 
 class Methods:
     """The queries that a table answers."""

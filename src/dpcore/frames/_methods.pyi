@@ -622,7 +622,7 @@ class Methods:
         Returns
         -------
         TableResult
-            The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows another one may be ahead.
+            The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows others may be ahead.
         """
 
     def rate(

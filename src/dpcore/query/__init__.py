@@ -1,4 +1,4 @@
-"""The engine: kinds of queries, their statistics, noise and answers, for whoever asks."""
+"""The engine: kinds of queries, their statistics, noise and answers."""
 
 from dpcore._extras import require
 

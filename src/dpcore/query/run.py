@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from dpcore._validation import check_integer
 from dpcore.pages.numbers import json_text
 from dpcore.query.fields import MAX_CELLS
 from dpcore.query.group_fields import MAX_GROUPS
+from dpcore.query.kinds import kind_of
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.made_rows import schema_of
 from dpcore.query.noise import Draw
@@ -23,7 +25,7 @@ from dpcore.query.private_bounds import with_bounds
 from dpcore.query.private_groups import Keys
 from dpcore.query.prose import guarantee_of
 from dpcore.query.reads import PrivateGrouping
-from dpcore.query.units_of_answers import in_own_unit, in_words
+from dpcore.query.units_of_answers import in_own_unit
 from dpcore.tables.checks import check_is
 from dpcore.tables.output import metadata
 from dpcore.tables.output.output import Output
@@ -31,6 +33,7 @@ from dpcore.tables.places import output_place
 from dpcore.tables.progress import shown_by
 from dpcore.tables.provenance import provenance
 from dpcore.tables.sections import OutputSection
+from dpcore.tables.types.timed import DAY, plainly, sort_of, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from dpcore.query.local_backend import Passes, Room
     from dpcore.query.made_rows import Table, TableColumn
     from dpcore.query.private_groups import KeysAnswer
+    from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
     from dpcore.rng import Stream
     from dpcore.tables.output.publication import Publication
@@ -315,3 +319,41 @@ def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:
         return replace(answer, grouping=both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else answer
 
     return replace(plan, answers=tuple(map(known, plan.answers)))
+
+
+def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
+    """The document of an answer with dates and times as text.
+
+    Parameters
+    ----------
+    section : QuerySection
+        The query.
+    document : dict
+        Its answer; numbers of days or microseconds.
+    """
+    sort = sort_of(getattr(section, "lower", None))
+    if sort is None or kind_of(section).measured != "unit_of_measure":
+        found: dict[str, Any] = plainly(document)
+        return found
+
+    def at(number: float) -> str:
+        return written(sort, round(number))
+
+    def size(number: float) -> str:
+        return written("duration", math.ceil(number * DAY if sort == "date" else number))
+
+    def ends(numbers: Any) -> Any:
+        if isinstance(numbers[0], list):
+            return [ends(each) for each in numbers]
+        return [written(sort, numbers[0]), written(sort, numbers[1], up=True)]
+
+    said = {"value": _each(document["value"], at), "stderr": _each(document["stderr"], size)}
+    interval = document["interval"]
+    unit = {"unit_of_noise": "days" if sort == "date" else "microseconds"}
+    return {**plainly(document), **said, "interval": None if interval is None else ends(interval), **unit}
+
+
+def _each(value: Any, rule: Callable[[float], str]) -> Any:
+    if isinstance(value, list):
+        return [_each(each, rule) for each in value]
+    return None if value is None else rule(value)

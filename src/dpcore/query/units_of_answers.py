@@ -12,14 +12,12 @@ import pyarrow as pa
 
 from dpcore.errors import JobError, ParameterError
 from dpcore.query.fields import SKIP
-from dpcore.query.kinds import kind_of
 from dpcore.tables.fields import INT64_MAX, INT64_MIN, Name, Section
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.decimals import counted, digits_of, fitting_digits, ratio_of
-from dpcore.tables.types.timed import DAY, plainly, sort_of, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from dpcore.query.query_sections import QuerySection
 
@@ -261,41 +259,3 @@ def axis_of(text: str, query: Mapping[str, Any]) -> str:
     """The label of an axis, with the unit of measure of its query or of its bins."""
     unit = query.get("unit_of_measure", query.get("unit_of_bins"))
     return text if unit is None else f"{text} ({unit})"
-
-
-def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
-    """The document of an answer with dates and times as text.
-
-    Parameters
-    ----------
-    section : QuerySection
-        The query.
-    document : dict
-        Its answer; numbers of days or microseconds.
-    """
-    sort = sort_of(getattr(section, "lower", None))
-    if sort is None or kind_of(section).measured != "unit_of_measure":
-        found: dict[str, Any] = plainly(document)
-        return found
-
-    def at(number: float) -> str:
-        return written(sort, round(number))
-
-    def size(number: float) -> str:
-        return written("duration", math.ceil(number * DAY if sort == "date" else number))
-
-    def ends(numbers: Any) -> Any:
-        if isinstance(numbers[0], list):
-            return [ends(each) for each in numbers]
-        return [written(sort, numbers[0]), written(sort, numbers[1], up=True)]
-
-    said = {"value": _each(document["value"], at), "stderr": _each(document["stderr"], size)}
-    interval = document["interval"]
-    unit = {"unit_of_noise": "days" if sort == "date" else "microseconds"}
-    return {**plainly(document), **said, "interval": None if interval is None else ends(interval), **unit}
-
-
-def _each(value: Any, rule: Callable[[float], str]) -> Any:
-    if isinstance(value, list):
-        return [_each(each, rule) for each in value]
-    return None if value is None else rule(value)

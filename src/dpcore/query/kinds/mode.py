@@ -42,7 +42,7 @@ class Mode(Top):
         Method(
             "mode",
             "Choose the most frequent of declared candidates.",
-            'The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows another one may be ahead.',
+            'The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows others may be ahead.',
             ("delta", "candidates", "candidates_file", "k"),
         ),
     )

@@ -174,7 +174,7 @@ class MatchesOf(CellsOf):
         """Count rows."""
         rows = selected.held()
         cells = np.where(matching(self.condition, rows.columns[0]), MATCHING, OTHER)
-        CellsOf.add(self, total, ReadRows(rows.n, [cells], rows.codes))
+        super(MatchesOf, self).add(total, ReadRows(rows.n, [cells], rows.codes))
 
 
 def _quotient(part: Array, whole: Array) -> Array:
