@@ -109,6 +109,7 @@ def test_a_key_of_another_type_needs_words_for_it(monkeypatch):
 
 NEWCOMER = """
 import sys, types
+import dpcore.query.request
 from dpcore.query import kinds
 from dpcore.query.kinds.mean import Mean, MeanQuery
 from dpcore.query.methods import Method
