@@ -214,8 +214,15 @@ def main() -> None:
     """Print how the mutations ended, as JSON: for each format and command, the numbers by exit code or signal."""
     folder, readers, first, stop, *targets = sys.argv[1:]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for module in ("privatize.run", "estimate.run", "release.run", "commands.privatize", "commands.estimate", "commands.release"):
-        __import__(f"dpcore.batch.{module}")
+    for module in (
+        "jobs.privatize",
+        "jobs.estimate",
+        "query.run",
+        "jobs.commands.privatize",
+        "jobs.commands.estimate",
+        "jobs.commands.release",
+    ):
+        __import__(f"dpcore.{module}")
     if readers == "trusting":
         trusting()
     print(json.dumps({target: fuzz_one(Path(folder) / target, target, range(int(first), int(stop))) for target in targets}))

@@ -211,7 +211,9 @@ def test_a_late_executor_is_found_by_its_task():
         Stamp("0.0.0", 1).check()
     same = stamp()
     with pytest.raises(
-        JobError, match=rf"has dpcore {__version__} \(stream 2, code {CODE[:12]}\), the driver {__version__} \(stream 2, code 0000"
+        JobError,
+        match=rf"has dpcore {__version__} \(stream {STREAM_VERSION}, code {CODE[:12]}\), "
+        rf"the driver {__version__} \(stream {STREAM_VERSION}, code 0000",
     ):
         Stamp(same.version, same.stream, same.secret, "0" * 64).check()
 
