@@ -79,7 +79,8 @@ def test_the_answers_follow_that_law():
     answer = answer_of(UNITS[0])
     rows = [0, 0, 1, 2, 2]
     rng = KeyedRandom(b"law of quantiles, for tests only")
-    tally = np.bincount(rows, minlength=len(GRID))
+    tally = np.zeros((2, len(GRID) + 1), np.int64)
+    tally[0, :-1] = np.bincount(rows, minlength=len(GRID))
     seen = Counter(tuple(map(GRID.index, answer.release(tally, rng)["value"])) for _ in range(20_000))
     masses = law(answer, rows)
     keys = sorted(masses, key=masses.get, reverse=True)
