@@ -21,8 +21,7 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.table import Table
 
-from dpcore.batch import load_job
-from dpcore.query.request import load_release_job
+from dpcore.batch import load_job, load_release_job
 from dpcore.cli import REFUSED
 
 ROOT = Path(__file__).resolve().parent.parent
