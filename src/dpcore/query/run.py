@@ -308,9 +308,9 @@ def most_keys(answers: Sequence[Answer], grouping: PrivateGrouping) -> int:
     return most
 
 
-def with_keys(plan: ReleasePlan, tallies: Sequence[Any]) -> ReleasePlan:
+def with_keys(plan: ReleasePlan, totals: Sequence[Any]) -> ReleasePlan:
     """The plan for the groups whose keys were released: those among the statistics of its queries."""
-    found = {keys.grouping.names: keys.grouping for keys in tallies if isinstance(keys, Keys)}
+    found = {keys.grouping.names: keys.grouping for keys in totals if isinstance(keys, Keys)}
     # Queries that share their groups go on to share them: the group of a row is then looked up once.
     both = {(names, listed): replace(grouping, listed=listed) for names, grouping in found.items() for listed in (False, True)}
 
