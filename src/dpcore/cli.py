@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
-import json
 import os
 import signal
 import sys
 import threading
-import traceback
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from dpcore._extras import absent, advice
-from dpcore._signals import Deferred
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, ParameterError, ParameterTypeError
 
@@ -31,6 +29,8 @@ def __dir__() -> list[str]:
 
 DONE, BUG, REFUSED, BAD_ROWS, SYSTEM, PUBLISHED = 0, 1, 2, 3, 4, 5
 INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 129
+LOADED_OBJECTS = 100_000
+"""New objects before the collector of cyclic garbage looks at them: loading modules makes as many that stay, and it looks in vain."""
 STANDARD = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
 
 
@@ -100,12 +100,13 @@ class _Signals:
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
+    gc.set_threshold(LOADED_OBJECTS, 10, 10)
     _open_closed_streams()
     # A character that the environment's encoding cannot write must not end a command.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     with _Signals() as signals:
-        code = _run(sys.argv[1:], signals)
+        code = _run(sys.argv[1:], signals, is_process=True)
         signals.end()
         for stream in (sys.stdout, sys.stderr):
             _flush(stream)
@@ -155,7 +156,7 @@ def run(arguments: list[str]) -> int:
         return _run(arguments, signals)
 
 
-def _run(arguments: list[str], signals: _Signals) -> int:
+def _run(arguments: list[str], signals: _Signals, *, is_process: bool = False) -> int:
     missing = absent("batch")
     if missing:
         print(f"dpcore: {advice('the command line', 'batch', missing)}", file=sys.stderr)
@@ -165,7 +166,7 @@ def _run(arguments: list[str], signals: _Signals) -> int:
         try:
             group = command_group()
             signals.let_through()
-            return group.main(arguments, prog_name="dpcore", standalone_mode=False)
+            return group.main(arguments, prog_name="dpcore", standalone_mode=False, obj=is_process)
         finally:
             signals.settle()  # in here a signal still ends in a message
 
@@ -224,6 +225,8 @@ def _judged(error: BaseException) -> tuple[str, int]:
 
 
 def _show_place(error: BaseException) -> None:
+    import traceback
+
     # The message of a foreign exception may quote data: only its type and place are shown.
     _say(lambda: print("".join(traceback.format_tb(error.__traceback__)), file=sys.stderr))
 
@@ -252,17 +255,9 @@ def command_group() -> click.Group:
     """
     import click
 
-    from dpcore._commands.bench import command as bench
-    from dpcore._commands.completion import command as completion
-    from dpcore._commands.estimate import command as estimate
-    from dpcore._commands.init import command as init
-    from dpcore._commands.ledger import command as ledger
-    from dpcore._commands.privatize import command as privatize
-    from dpcore._commands.release import command as release
-    from dpcore._commands.reproduce import command as reproduce
-    from dpcore._terminal import form_option
+    from dpcore._commands.named import ByName, Group
 
-    @click.group(context_settings={"help_option_names": ["-h", "--help"]})
+    @click.group(cls=Group, commands=ByName(), context_settings={"help_option_names": ["-h", "--help"]})
     @click.version_option(__version__, prog_name="dpcore", message="%(prog)s %(version)s")
     def dpcore() -> None:
         """Exact differential privacy for tables.
@@ -280,32 +275,7 @@ def command_group() -> click.Group:
             dpcore bench                          measures the speed on this machine, beside other packages
         """
 
-    @dpcore.command()
-    @form_option
-    @click.option("--java", is_flag=True, help="Print only the folder that JAVA_HOME must name so that Spark starts.")
-    def info(*, as_json: bool | None, java: bool) -> None:
-        """Print version, CPU level, random source and build, and which Spark and Java are found."""
-        with Deferred():
-            from dpcore import _backend, _java, _spark_masters
-            from dpcore._terminal import wants_json
-            from dpcore.rng import STREAM_VERSION
-        if java:
-            click.echo(_java.home())
-            return
-        facts = {"version": __version__, "stream_version": STREAM_VERSION, **_backend.info(), **_java.facts()}
-        warning = _spark_masters.warning_here()
-        facts |= {} if warning is None else {"warning": warning}
-        click.echo(json.dumps(facts, indent=2) if wants_json(as_json) else _lines(facts))
-
-    for command in (init, privatize, estimate, release, ledger, reproduce, bench, completion):
-        dpcore.add_command(command)
     return dpcore
-
-
-def _lines(facts: dict[str, object]) -> str:
-    width = max(map(len, facts))
-    shown = {key: ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value) for key, value in facts.items()}
-    return "\n".join(f"{key.replace('_', ' '):<{width}}  {value}" for key, value in shown.items())
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def undocumented(module):
         if not inspect.getdoc(member):
             yield f"{module.__name__}.{name}"
         if inspect.isclass(member):
-            for attribute, value in vars(member).items():
+            for attribute, value in list(vars(member).items()):
                 function = value.fget if isinstance(value, property) else getattr(value, "__func__", value)
                 if inspect.isfunction(function) and not attribute.startswith("_") and not inspect.getdoc(getattr(member, attribute)):
                     yield f"{module.__name__}.{name}.{attribute}"
@@ -122,7 +122,7 @@ def lacks_of_class(member: type) -> list[str]:
     else:
         attributes = text.replace("Attributes\n", "Parameters\n", 1)
         lacks = missing_parameters(member, attributes) if "Attributes" in found else ["Parameters or Attributes"]
-    for name, value in vars(member).items():
+    for name, value in list(vars(member).items()):
         function = getattr(value, "__func__", value)
         if name.startswith("_") or not inspect.isfunction(function) or not function.__module__.startswith("dpcore"):
             continue  # pydantic adds functions of its own

@@ -19,7 +19,7 @@ TOLD = "import json, sys\n{}\nprint(json.dumps(sorted(sys.modules)), file=sys.__
 def loaded(program: str, *arguments: str) -> set[str]:
     """Modules that a program has loaded in a process of its own."""
     done = subprocess.run([sys.executable, "-c", TOLD.format(program), *arguments], capture_output=True, text=True, check=True)
-    return set(json.loads(done.stderr))
+    return set(json.loads(done.stderr.splitlines()[-1]))
 
 
 def commands() -> list[tuple[str, ...]]:
@@ -110,6 +110,57 @@ from dpcore import cli
 assert cli.run([]) == 0
 """
     assert not loaded(program) & (HEAVY | NUMPY)
+
+
+JOB = """
+version = 1
+input.path = "table.csv"
+output.path = "out.{ending}"
+privacy.max_epsilon = 1
+[[{table}]]
+name = "x"
+{kind}
+epsilon = 1
+lower = 0
+upper = 1
+"""
+ALL_JOBS = {"accounting", "errors", "jobfile", "jobs", "mechanisms", "noise", "pages", "privacy", "rng", "tables"}
+RELEASE, PRIVATIZE = ALL_JOBS | {"query", "selection", "sums"}, ALL_JOBS | {"local"}
+ROOMS = {
+    "release release.toml --dry-run": RELEASE,
+    "release release.toml": RELEASE,
+    "privatize privatize.toml --dry-run": PRIVATIZE,
+    "privatize privatize.toml": PRIVATIZE,
+    "estimate out.parquet": PRIVATIZE,
+    "ledger create x.ledger --epsilon 1": ALL_JOBS - {"mechanisms", "noise"},
+    "ledger show x.ledger": ALL_JOBS - {"mechanisms", "noise"},
+    "init out.parquet": ALL_JOBS - {"accounting", "mechanisms", "noise", "privacy"},
+}
+"""The packages that a command may load; those whose names begin with _ stand below them all."""
+RUN = "import sys; from dpcore import cli; sys.argv[0] = 'dpcore'\ntry: cli.main()\nexcept SystemExit as end: assert not end.code"
+
+
+def test_a_command_loads_its_own_rooms_only(tmp_path, monkeypatch):
+    """One process for each, as the command is: no other kind of query than that asked, no database where nothing needs one, no pandas."""
+    pytest.importorskip("pydantic")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "table.csv").write_text("x\n0.5\n0.25\n")
+    (tmp_path / "release.toml").write_text(JOB.format(ending="json", table="query", kind='kind = "mean"\ncolumn = "x"'))
+    (tmp_path / "privatize.toml").write_text(JOB.format(ending="parquet", table="column", kind='mechanism = "laplace"'))
+    found = {line: loaded(RUN, *line.split()) for line in ROOMS}
+    for line, modules in found.items():
+        rooms = {name.split(".")[1] for name in modules if name.startswith("dpcore.")}
+        assert {room for room in rooms if not room.startswith("_")} - {"cli"} <= ROOMS[line], line
+        assert not modules & {"duckdb", "pandas", "matplotlib", "jinja2", "clarabel", "polars"}, line
+    kinds = {name.rpartition(".")[2] for name in found["release release.toml"] if name.startswith("dpcore.query.kinds.")}
+    assert kinds == {"base", "mean"}
+
+
+def test_a_room_too_much_would_be_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pytest.importorskip("pydantic")
+    found = loaded("import dpcore.query.kinds as kinds; dict(kinds.KINDS)")
+    assert found > {f"dpcore.query.kinds.{name}" for name in ("base", "mean", "count", "synthetic", "top")}
 
 
 SIGNALLED = """

@@ -17,7 +17,8 @@ import pytest
 from scipy import stats
 
 from dpcore import local
-from dpcore.local._mean_intervals import mean_margins, noise_variance
+from dpcore._spread import noise_variance
+from dpcore.local._mean_intervals import mean_margins
 
 Margins = Callable[[float, float], tuple[float, float]]
 """Takes the sum of the reports about the middle of the range and their sample variance, both in widths of the range."""

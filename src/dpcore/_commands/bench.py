@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dpcore._commands import SHORT
 from dpcore._signals import Deferred
 from dpcore._terminal import form_option
 
@@ -63,7 +64,7 @@ Exit codes: 0 nothing became slower; 1 something did; 2 a file that is no JSON o
 """
 
 
-@click.group("bench", help=HELP, short_help="Measure the speed of dpcore beside other packages and bounds.", invoke_without_command=True)
+@click.group("bench", help=HELP, short_help=SHORT["bench"], invoke_without_command=True)
 @click.option("--quick", is_flag=True, help="Arrays of 200,000 values, on threads 2 million; at most two minutes. This is the default.")
 @click.option("--full", is_flag=True, help="Arrays of 10^7 values, every CPU level, curves from 1 to 10^8 values; at most 20 minutes.")
 @click.option("--only", "groups", multiple=True, metavar="GROUP", help="Run this group; may be repeated. Default: all but tables.")

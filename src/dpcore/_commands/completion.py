@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import ShellComplete, get_completion_class
 
+from dpcore._commands import SHORT
+
 SHELLS = ("bash", "zsh", "fish")
 VARIABLE = "_DPCORE_COMPLETE"
 """Environment variable by which the script asks `dpcore` for completions."""
@@ -23,7 +25,7 @@ Exit codes: 0 printed; 2 the shell is unknown.
 """
 
 
-@click.command("completion", help=HELP, short_help="Print a completion script for your shell.")
+@click.command("completion", help=HELP, short_help=SHORT["completion"])
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import check_engine, engine_options, log_option, report_option, threads_option
+from dpcore._commands import SHORT
+from dpcore._commands.options import WithoutPandas, check_engine, engine_options, log_option, report_option, threads_option
 from dpcore._signals import Deferred
 from dpcore._terminal import form_option
 
@@ -43,7 +44,7 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 """
 
 
-@click.command("estimate", help=HELP, short_help="Estimate from privatised tables, with confidence intervals.")
+@click.command("estimate", help=HELP, short_help=SHORT["estimate"])
 @click.argument("path")
 @click.option(
     "--output",
@@ -80,4 +81,6 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         return
     with Deferred():
         from dpcore.jobs.commands.estimate import run
+
+        WithoutPandas().settle()
     run(**options)

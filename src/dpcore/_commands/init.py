@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from dpcore._commands import SHORT
+from dpcore._commands.options import WithoutPandas
 from dpcore._signals import Deferred
 
 HELP = """Draft a job for a table, with comments that explain it.
@@ -30,7 +32,7 @@ Exit codes: 0 drafted; 2 a wrong option, a file that exists, or a CSV without --
 """
 
 
-@click.command("init", help=HELP, short_help="Draft a job for a table, with comments.")
+@click.command("init", help=HELP, short_help=SHORT["init"])
 @click.argument("path", metavar="FILE")
 @click.option(
     "--kind",
@@ -45,4 +47,6 @@ def command(**options: Any) -> None:
     """Draft a job; the entry point turns errors into exit codes."""
     with Deferred():
         from dpcore.jobs.commands.init import run
+
+        WithoutPandas().settle()
     run(**options)

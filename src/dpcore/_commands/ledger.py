@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dpcore._commands import SHORT
 from dpcore._signals import Deferred
 from dpcore._terminal import form_option
 
@@ -112,7 +113,7 @@ Exit codes: 0 printed or made; 2 PATH is not a ledger or of another format, a fi
 """
 
 
-@click.group("ledger", help=HELP, short_help="Keep a privacy budget that cannot be overspent.")
+@click.group("ledger", help=HELP, short_help=SHORT["ledger"])
 def command() -> None:
     """Group the subcommands."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,30 @@ SET = (
     "Set a key of the job, such as privacy.max_epsilon=2 or query[0].epsilon=0.5, or a word of its values, such as REGION=north for "
     "${REGION}. ${DATE} is the day in UTC. May be repeated."
 )
+
+
+class WithoutPandas:
+    """Tells pyarrow once that pandas is absent, where the process is that of a command, in which nobody has a frame of pandas.
+
+    Otherwise pyarrow imports pandas, if it is installed, with the first array that it makes of a list, to see whether the list is a frame.
+    """
+
+    def find_spec(self, name: str, _path: object = None, _target: object = None) -> None:
+        """Refuse pandas."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+    def settle(self) -> None:
+        """Let pyarrow ask."""
+        if click.get_current_context().find_root().obj is not True or "pandas" in sys.modules:
+            return
+        import pyarrow as pa
+
+        sys.meta_path.insert(0, self)
+        try:
+            pa.array([0])
+        finally:
+            sys.meta_path.remove(self)
 
 
 def threads_option(verb: str) -> Callable[[Command], Command]:

@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import check_engine, engine_options, job_options
+from dpcore._commands import SHORT
+from dpcore._commands.options import WithoutPandas, check_engine, engine_options, job_options
 from dpcore._signals import Deferred
 
 HELP = """Randomise a table, row by row, as JOB (a TOML file) says.
@@ -82,7 +83,7 @@ A job that ends early leaves nothing under the output's name.
 """
 
 
-@click.command("privatize", help=HELP, short_help="Randomise a table, row by row, as a job file says.")
+@click.command("privatize", help=HELP, short_help=SHORT["privatize"])
 @job_options(plan="the plan and the total", verb="randomise", files="DIR/NAME.json and DIR/NAME.html about the output")
 @engine_options
 def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
@@ -94,4 +95,6 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         return
     with Deferred():
         from dpcore.jobs.commands.privatize import run
+
+        WithoutPandas().settle()
     run(**options)

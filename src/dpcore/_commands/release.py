@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from dpcore._commands.options import check_engine, engine_options, job_options
+from dpcore._commands import SHORT
+from dpcore._commands.options import WithoutPandas, check_engine, engine_options, job_options
 from dpcore._signals import Deferred
 
 HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
@@ -130,7 +131,7 @@ A job that ends early leaves nothing under the names of its outputs.
 """
 
 
-@click.command("release", help=HELP, short_help="Answer questions about a table with noise, as a job file says.")
+@click.command("release", help=HELP, short_help=SHORT["release"])
 @job_options(plan="the plan, the noise and the total", verb="compute", files="DIR/NAME.html, a page with plots, and the JSON")
 @engine_options
 def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
@@ -142,4 +143,6 @@ def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options
         return
     with Deferred():
         from dpcore.jobs.commands.release import run
+
+        WithoutPandas().settle()
     run(**options)

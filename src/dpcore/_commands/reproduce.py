@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dpcore._commands import SHORT
 from dpcore._signals import Deferred
 
 HELP = """Measure figures, tables and theorems of the literature again, on simulated data.
@@ -38,7 +39,7 @@ Exit codes: 0 done; 2 an unknown study, or a missing extra; 4 an error of the sy
 """
 
 
-@click.command("reproduce", help=HELP, short_help="Measure results of the literature again, on simulated data.")
+@click.command("reproduce", help=HELP, short_help=SHORT["reproduce"])
 @click.argument("name")
 @click.option(
     "--report",

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, get_origin
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args, get_origin
+
+from pydantic import BaseModel
 
 from dpcore.tables.near_names import near_name
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
+    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
 Sections = Mapping[str, "type[BaseModel]"]
@@ -30,14 +32,11 @@ class Entries:
         The key that says which model an entry has.
     models : mapping
         Model of an entry for each value of the tag.
-    parts : mapping
-        Model of each table inside of an entry.
     """
 
     table: str
     tag: str
     models: Sections
-    parts: Sections = field(default_factory=dict)
 
 
 WANTED = {
@@ -119,7 +118,9 @@ def explain(error: ValidationError, document: Mapping[str, Any], sections: Secti
         The repeated table.
     """
     found = error.errors(include_url=False)
-    lines = [_line(details, sections, entries) + _named(details["loc"], document, entries.table) for details in found[:MOST_LINES]]
+    lines = [
+        _line(details, document, sections, entries) + _named(details["loc"], document, entries.table) for details in found[:MOST_LINES]
+    ]
     if len(found) > MOST_LINES:
         lines.append(f"… and {len(found) - MOST_LINES} more")
     return "\n".join(f"  {line}" for line in lines)
@@ -134,15 +135,15 @@ def _named(location: Location, document: Mapping[str, Any], table: str) -> str:
     return f" ({table} {name!r})" if isinstance(name, str) else ""
 
 
-def _line(details: ErrorDetails, sections: Sections, entries: Entries) -> str:
+def _line(details: ErrorDetails, document: Mapping[str, Any], sections: Sections, entries: Entries) -> str:
     location, kind, value = details["loc"], details["type"], details["input"]
-    path = dotted_path(location, entries)
+    path = dotted_path(location)
     match kind:
         case "extra_forbidden":
-            return _unknown_key(location, sections, entries)
+            return _unknown_key(location, _model_at(location[:-1], document, sections, entries), sections)
         case "missing":
             return _missing(path, sections, entries, value)
-        case "union_tag_not_found" | "union_tag_invalid":
+        case "union_tag_invalid":
             return _unknown_tag(path, value, entries)
         case "literal_error":
             return f"{path} = {_shown(value)}: must be {details['ctx']['expected']}"
@@ -198,25 +199,21 @@ def _meant(given: object, tag: str) -> str:
     return f"; write {meant}" if meant is not None and meant.startswith(f"{tag} = ") else ""
 
 
-def dotted_path(location: Location, entries: Entries) -> str:
-    """Write ("column", 0, "laplace", "epsilon") as `column[0].epsilon`: the tag of the union is no key of the file."""
+def dotted_path(location: Location) -> str:
+    """Write ("column", 0, "epsilon") as `column[0].epsilon`."""
     path = ""
-    for position, part in enumerate(location):
-        if isinstance(part, int):
-            path += f"[{part}]"
-        elif not (position == 2 and location[0] == entries.table and part in entries.models):
-            path += f".{part}" if path else part
+    for part in location:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
     return path
 
 
-def _unknown_key(location: Location, sections: Sections, entries: Entries) -> str:
+def _unknown_key(location: Location, model: type[BaseModel], sections: Sections) -> str:
     *table, key = location
-    model = _model_at(table, sections, entries)
-    line = f"{dotted_path(location, entries)}: unknown key; allowed here: {', '.join(model.model_fields)}"
+    line = f"{dotted_path(location)}: unknown key; allowed here: {', '.join(model.model_fields)}"
     if not table and key in COMMANDS:
         return f"{line}; a job with [[{key}]] is for {COMMANDS[key]}"
     if key in DERIVING and key not in sections[""].model_fields:
-        return f"{dotted_path(location, entries)}: {DERIVING_WHY}"
+        return f"{dotted_path(location)}: {DERIVING_WHY}"
     if RENAMED.get(str(key)) in model.model_fields:
         return f"{line}; write {RENAMED[str(key)]} in its place"
     guess = guessed(key, list(model.model_fields))
@@ -227,11 +224,26 @@ def _unknown_key(location: Location, sections: Sections, entries: Entries) -> st
     return f"{line}; {key} belongs {place}"
 
 
-def _model_at(table: Sequence[int | str], sections: Sections, entries: Entries) -> type[BaseModel]:
+def _model_at(table: Location, document: Mapping[str, Any], sections: Sections, entries: Entries) -> type[BaseModel]:
     """The model of the table that holds a key."""
-    if len(table) < 3 or table[0] != entries.table:
-        return sections[str(table[0]) if table else ""]
-    return entries.models[str(table[2])] if len(table) == 3 else entries.parts[str(table[3])]
+    keys = [part for part in table if isinstance(part, str)]
+    if not keys or keys[0] != entries.table:
+        return sections[keys[0] if keys else ""]
+    model = entries.models[document[entries.table][table[1]][entries.tag]]
+    return model if len(keys) == 1 else table_in(model, keys[1]) or model
+
+
+def table_in(model: type[BaseModel], key: str) -> type[BaseModel] | None:
+    """The model of a table, or of those in a list, inside of a table; None if the key has no table."""
+    return next(
+        (each for each in _parts_of(model.model_fields[key].annotation) if isinstance(each, type) and issubclass(each, BaseModel)), None
+    )
+
+
+def _parts_of(annotation: Any) -> Iterator[Any]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _parts_of(part)
 
 
 def _near(word: object, known: Mapping[str, object]) -> str:

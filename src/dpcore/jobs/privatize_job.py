@@ -13,7 +13,7 @@ from dpcore.jobfile.loading import load
 from dpcore.jobfile.mistakes import Entries
 from dpcore.jobfile.parsing import parse
 from dpcore.privacy import Privacy, composed
-from dpcore.tables.fields import Name
+from dpcore.tables.fields import Name, tagged
 from dpcore.tables.randomise_fields import COLUMN_SECTIONS, JobColumn
 from dpcore.tables.sections import JobTables, OutputSection, PrivacySection
 
@@ -63,7 +63,7 @@ class Job(JobTables):
     keep: list[Name] = Field(default_factory=list)
     output: OutputSection
     privacy: LocalPrivacy
-    column: list[Annotated[JobColumn, Field(discriminator="mechanism")]] = Field(min_length=1)
+    column: list[Annotated[JobColumn, tagged("mechanism", COLUMN_SECTIONS)]] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:

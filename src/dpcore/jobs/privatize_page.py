@@ -6,34 +6,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore.pages.numbers import plain_name, plain_number, plain_range, rounded_up
-from dpcore.pages.page import Pages, Provenance
+from dpcore.pages.page import Pages
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words, guarantee_shown
 from dpcore.tables.output import metadata
-from dpcore.tables.provenance import provenance
+from dpcore.tables.provenance import provenance, provenance_of, spent_again
 from dpcore.tables.randomise_fields import IntegerColumn, RealColumn
 
 if TYPE_CHECKING:
     from dpcore.jobs.privatize_job import Job
     from dpcore.jobs.privatize_plan import Plan
-    from dpcore.tables.plans import JobPlan
     from dpcore.tables.randomise import NoisyColumn
-    from dpcore.tables.sections import JobFile
 
-SPENT_AGAIN = "Running this job again on the same data spends this budget again."
-KNOWN_AGAIN = (
-    "Running this same job again spends nothing, because the ledger has an entry for the run. With another output.path, other settings or "
-    "--overwrite it spends again."
-)
 PUBLIC_ROWS = "The number of rows is public; their contents are protected."
 KEPT = "Kept columns are copied as they are and are not protected."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 NUMERIC = ("epsilon", "delta", "sd per row")
 PRECISION = "An estimate from n rows has a standard error of about sd per row / √n; `dpcore estimate` computes it."
-
-
-def spent_again(job: JobFile) -> str:
-    """What a job spends if it runs again."""
-    return SPENT_AGAIN if job.ledger is None else KNOWN_AGAIN
 
 
 def privacy_statement(job: Job) -> str:
@@ -101,18 +89,6 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
         "keep": job.keep,
         "columns": columns,
     }
-
-
-def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provenance:
-    """Where the numbers of a page come from: this run, or the earlier one that has published them."""
-    charge, from_file = plan.publication.charge, plan.job.source
-    named: dict[str, Any] = {"run": charge.run, "dataset": plan.job.input.dataset}
-    if from_file is not None:
-        named |= {"digest": from_file.sha256, "settings": from_file.settings}
-    if charge.earlier is None:
-        return Provenance(source, len(plan.inputs.paths), str(job), output, **named)
-    # How many files the earlier run read is not known.
-    return Provenance(source, 1, str(job), output, made=charge.earlier.when, **named)
 
 
 class PrivatizePages(Pages):

@@ -12,10 +12,10 @@ import numpy as np
 
 from dpcore import _backend, noise
 from dpcore._series import SeriesT
+from dpcore._spread import noise_variance
 from dpcore._validation import check_array, check_integer, check_threads
 from dpcore.errors import DataError, ParameterError
 from dpcore.local._limits import MeanLimits
-from dpcore.local._mean_intervals import noise_variance
 from dpcore.local._mechanism import LocalMechanism
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate

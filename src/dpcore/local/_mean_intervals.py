@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._spread import noise_variance
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,24 +44,6 @@ SKEWED = 0.2
 """Largest skewness of the sum times the normal quantile for which the normal law is corrected; beyond, a proved bound takes its place."""
 _LEAST, _TILTS = 1e-9, 512
 """Smallest t of Chernoff's bound that is tried, and how many are."""
-
-
-def noise_variance(kind: str, scale: float) -> float:
-    """Variance of the noise of one number.
-
-    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
-    sum over its law, which from σ = 4 on is σ² to the last bit. Infinite where it leaves the range of float64.
-    """
-    if kind == "laplace":
-        return 2 * scale * scale  # `scale**2` would raise where the product is infinite
-    if kind == "discrete_laplace":
-        # Beyond 350 the variance is below 10^-303, and the square would overflow.
-        return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
-    if kind == "discrete_gaussian" and scale < 4:
-        squares = np.arange(-64.0, 65.0) ** 2
-        weights = np.exp(-squares / (2 * scale**2))
-        return float(squares @ weights / weights.sum())
-    return scale * scale
 
 
 @lru_cache(maxsize=1024)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore._signals import Deferred
 from dpcore.errors import JobError
 from dpcore.query.encoders import Declared, OfNumbers
 from dpcore.query.groups import ListedGroups
 from dpcore.tables.sql.arrow_values import ARROW_TYPES, database_type
 from dpcore.tables.sql.derivation import Derivation, Derivations
-from dpcore.tables.sql.evaluation import Evaluation
-from dpcore.tables.sql.lookups import look_up
-from dpcore.tables.sql.program import Compiler
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.timed import EXAMPLES
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.sql.lookups import LookUp
-    from dpcore.tables.sql.program import Program
+    from dpcore.tables.sql.program import Compiler, Program
     from dpcore.tables.types.keys import KeyColumn
 
 
@@ -58,6 +56,8 @@ def derivations_of(
     """
     if not job.derives:
         return None
+    with Deferred():  # This loads a database, which most jobs do without.
+        from dpcore.tables.sql.program import Compiler
     kinds = _kinds(inputs)
     lookups = _looked_up(job, kinds, tables or {})
     joined = {name: column.type for lookup in lookups for name, column in lookup.columns.items()}
@@ -100,6 +100,8 @@ def _kinds(inputs: Inputs) -> dict[str, str | None]:
 
 def _looked_up(job: ReleaseJob, kinds: dict[str, str | None], tables: Mapping[str, Inputs]) -> list[LookUp]:
     """The public tables of a job."""
+    from dpcore.tables.sql.lookups import look_up
+
     found: list[LookUp] = []
     taken = set(kinds)
     for position, section in enumerate(job.lookup):
@@ -127,6 +129,8 @@ def _types(program: Program | None, kinds: dict[str, str | None], joined: dict[s
     """The types of derived columns, as they come from the database."""
     if program is None:
         return {}
+    from dpcore.tables.sql.evaluation import Evaluation
+
     nothing = {name: joined[name] if name in joined else _arrow_type(kinds[name] or "NULL") for name in program.reads}
     empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing))
     with Evaluation(program) as evaluation:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore import accounting
-from dpcore._spread import half_width
+from dpcore._spread import half_width, noise_variance
 from dpcore.errors import BudgetError
-from dpcore.local._mean_intervals import noise_variance
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.privacy import as_written, written_down
 from dpcore.rng import StreamPosition, resolve

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -14,11 +14,11 @@ from dpcore.jobfile.mistakes import Entries
 from dpcore.jobfile.parsing import parse
 from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
-from dpcore.query.kinds import PARTS, QUERY_SECTIONS, JobQuery
+from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
-from dpcore.query.query_sections import MAX_QUERIES, ReleasePrivacy
+from dpcore.query.query_sections import MAX_QUERIES, QuerySection, ReleasePrivacy
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
-from dpcore.tables.fields import Name, Section
+from dpcore.tables.fields import Name, Section, tagged
 from dpcore.tables.sections import DeriveSection, ExpressionText, JobTables, LookupSection
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.jobfile.settings import Settings
-    from dpcore.query.query_sections import Grouped, QuerySection
+    from dpcore.query.query_sections import Grouped
 
 
-ENTRIES = Entries("query", "kind", QUERY_SECTIONS, PARTS)
+ENTRIES = Entries("query", "kind", QUERY_SECTIONS)
 FORMAT = 1
 """Format of the document that a release writes."""
 MAX_LOOKUPS, MAX_DERIVED = 2**6, 2**10
@@ -60,7 +60,7 @@ class ReleaseJob(JobTables):
         The `[[lookup]]` entries.
     derive : list of DeriveSection
         The `[[derive]]` entries, each of which may use those before.
-    query : list of JobQuery
+    query : list of QuerySection
         The `[[query]]` entries, at least one.
     column : list of ColumnLabel
         The `[[column]]` entries: labels and units of measure for readers.
@@ -74,7 +74,7 @@ class ReleaseJob(JobTables):
     where: ExpressionText | None = None
     lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
     derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
-    query: list[JobQuery] = Field(min_length=1, max_length=MAX_QUERIES)
+    query: list[Annotated[QuerySection, tagged("kind", QUERY_SECTIONS)]] = Field(min_length=1, max_length=MAX_QUERIES)
     _total: Privacy | None = PrivateAttr(None)
     _details: dict[str, Any] = PrivateAttr(default_factory=dict)
 

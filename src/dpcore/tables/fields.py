@@ -5,9 +5,11 @@ from __future__ import annotations
 import reprlib
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo
+from pydantic_core import PydanticKnownError
 
 from dpcore._validation import check_integer, check_positive, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -19,9 +21,25 @@ Category = str | int
 
 
 class Section(BaseModel):
-    """A table of the job file: every key known, nothing converted."""
+    """A table of the job file: every key known, nothing converted. Its validator is built when it is first used."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+
+
+def tagged(tag: str, models: Mapping[str, type[Section]]) -> PlainValidator:
+    """The validator of a table of which one key, the tag, says by which model it is checked: no other one is looked up."""
+
+    def validate(value: object) -> Section:
+        if isinstance(value, Section):
+            return value
+        if not isinstance(value, dict):
+            raise PydanticKnownError("dict_type")
+        given = value.get(tag)
+        if not isinstance(given, str) or given not in models:
+            raise PydanticKnownError("union_tag_invalid", {"discriminator": tag, "tag": "", "expected_tags": ""})
+        return models[given].model_validate(value)
+
+    return PlainValidator(validate)
 
 
 def checked(check: Any, **limits: Any) -> BeforeValidator:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dpcore.pages.page import now
+from dpcore.pages.page import Provenance, now
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dpcore.tables.plans import JobPlan
     from dpcore.tables.sections import JobFile
+
+SPENT_AGAIN = "Running this job again on the same data spends this budget again."
+KNOWN_AGAIN = (
+    "Running this same job again spends nothing, because the ledger has an entry for the run. With another output.path, other settings or "
+    "--overwrite it spends again."
+)
 
 
 def provenance(plan: JobPlan, job: JobFile) -> dict[str, Any]:
@@ -47,3 +55,20 @@ def _time(plan: JobPlan) -> datetime:
 
 def _written(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def spent_again(job: JobFile) -> str:
+    """What a job spends if it runs again."""
+    return SPENT_AGAIN if job.ledger is None else KNOWN_AGAIN
+
+
+def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provenance:
+    """Where the numbers of a page come from: this run, or the earlier one that has published them."""
+    charge, from_file = plan.publication.charge, plan.job.source
+    named: dict[str, Any] = {"run": charge.run, "dataset": plan.job.input.dataset}
+    if from_file is not None:
+        named |= {"digest": from_file.sha256, "settings": from_file.settings}
+    if charge.earlier is None:
+        return Provenance(source, len(plan.inputs.paths), str(job), output, **named)
+    # How many files the earlier run read is not known.
+    return Provenance(source, 1, str(job), output, made=charge.earlier.when, **named)

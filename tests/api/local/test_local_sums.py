@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dpcore import ParameterError, ParameterTypeError, local, noise
+from dpcore._spread import noise_variance
 from dpcore.local._additive import BLOCK, around, float_moments
-from dpcore.local._mean_intervals import noise_variance
 from dpcore.testing import KeyedRandom
 from support.kernels import KEY, same_bits
 

@@ -23,6 +23,7 @@ from dpcore.jobs.privatize_plan import Plan, make_plan
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 from dpcore.tables.inputs import discover
+from dpcore.tables.provenance import spent_again
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,4 +132,4 @@ def _print_summary(plan: Plan, rows: int | None, *, as_json: bool) -> None:
 
 
 def _notes(plan: Plan) -> list[str]:
-    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, page.spent_again(plan.job)]
+    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, spent_again(plan.job)]

@@ -13,7 +13,6 @@ import pyarrow as pa
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.errors import StorageError, reason
 from dpcore.jobfile.settings import Settings
-from dpcore.jobs import privatize_page as page
 from dpcore.jobs.commands import words
 from dpcore.jobs.commands.engines import Engine
 from dpcore.jobs.commands.log import Logged, logged
@@ -21,6 +20,7 @@ from dpcore.jobs.commands.progress import shown_on
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 from dpcore.query.request import load_release_job, unused_in_words
+from dpcore.tables.provenance import provenance_of, spent_again
 from dpcore.tables.sources import bytes_of
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _pages(folder: Path, plan: ReleasePlan, job: Path) -> ReleasePages:
     """The pages, made before any row is read: a wrong folder or a missing extra is found first."""
     from dpcore.query.page import ReleasePages
 
-    origin = page.provenance_of(plan, plan.job.input.path, plan.job.output.path, job)
+    origin = provenance_of(plan, plan.job.input.path, plan.job.output.path, job)
     return ReleasePages(folder, plan.output.stem, plan.output if isinstance(plan.output, Path) else None, provenance=origin)
 
 
@@ -136,7 +136,7 @@ def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
     if as_json:
         click.echo(json_text(release_text.plan_document(plan)))
         return
-    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), page.spent_again(plan.job), words.DRY_RUN]
+    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), spent_again(plan.job), words.DRY_RUN]
     print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
 
@@ -148,4 +148,4 @@ def _print_end(plan: ReleasePlan) -> None:
             echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
     echo(f"spent {release_text.statement(plan.job)}", err=True)
-    echo(page.spent_again(plan.job), err=True)
+    echo(spent_again(plan.job), err=True)

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Annotated, Any, Union
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
     from dpcore.query.kinds.base import Kind
     from dpcore.query.query_sections import QuerySection
-    from dpcore.tables.fields import Section
 
-FILES: dict[str, tuple[str, ...]] = {
-    "count.Count": ("count",),
-    "count_distinct.CountDistinct": ("count_distinct",),
-    "histogram.Histogram": ("histogram",),
-    "sum.Sum": ("sum",),
-    "mean.Mean": ("mean",),
-    "geometric_mean.GeometricMean": ("geometric_mean",),
-    "moments.Spread": ("var",),
-    "moments.Deviation": ("std",),
-    "covariance.Covariance": ("covariance",),
-    "quantile.Quantile": ("quantile", "median"),
-    "top.Top": ("top",),
-    "mode.Mode": ("mode",),
-    "rate.Rate": ("rate",),
-    "groups.Groups": (),
-    "synthetic.Synthetic": (),
+FILES: dict[str, dict[str, str | None]] = {
+    "count.Count": {"count": "count"},
+    "count_distinct.CountDistinct": {"count_distinct": "count_distinct"},
+    "histogram.Histogram": {"histogram": "histogram"},
+    "sum.Sum": {"sum": "sum"},
+    "mean.Mean": {"mean": "mean"},
+    "geometric_mean.GeometricMean": {"geometric_mean": "geometric_mean"},
+    "moments.Spread": {"var": "var"},
+    "moments.Deviation": {"std": "std"},
+    "covariance.Covariance": {"covariance": "covariance"},
+    "quantile.Quantile": {"quantile": "quantile", "median": "median"},
+    "top.Top": {"top_s": "top"},
+    "mode.Mode": {"mode": "mode"},
+    "rate.Rate": {"rate": "rate"},
+    "groups.Groups": {"groups": None},
+    "synthetic.Synthetic": {"synthetic": None},
 }
-"""The file and the class of each kind, with the methods of tables that ask it: names alone, so that files are imported when needed."""
-METHODS: dict[str, str] = {method: path for path, methods in FILES.items() for method in methods}
+"""The file and the class of each kind, with the words that jobs have for it, each with the method of tables that asks it.
+
+These are names alone: a process imports the kinds that it asks, and no others.
+"""
+METHODS: dict[str, str] = {method: path for path, words in FILES.items() for method in words.values() if method is not None}
 """The kind that each method of tables asks, by its file and class."""
+Made = TypeVar("Made")
 
 
 def kind_at(path: str) -> Kind:
@@ -41,33 +45,42 @@ def kind_at(path: str) -> Kind:
 
 def kind_of(query: QuerySection) -> Kind:
     """The kind of a query."""
-    from dpcore.query.kinds import KINDS  # not a global before it is looked up
-
     return KINDS[query.kind]
 
 
-if TYPE_CHECKING:
-    KINDS: dict[str, Kind]
-    """Each kind by the words that job files have for it."""
-    QUERY_SECTIONS: dict[str, type[QuerySection]]
-    """The keys of a `[[query]]`, by its kind."""
-    PARTS: dict[str, type[Section]]
-    """Those of the tables inside of a query."""
-    JobQuery = QuerySection
-else:
+class ByWord(Mapping[str, Made]):
+    """What each kind has, by the words that jobs have for it; a kind is imported when it is looked up."""
 
-    def __getattr__(name: str) -> Any:
-        """Import all kinds when they are first looked up."""
-        if name not in ("KINDS", "QUERY_SECTIONS", "PARTS", "JobQuery"):
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from pydantic import Field
+    def __init__(self, of: Callable[[Kind, str], Made]) -> None:
+        self._of = of
+        self._found: dict[str, Made] = {}
 
-        kinds = [kind_at(path) for path in FILES]
-        sections = {word: keys for kind in kinds for word, keys in zip(kind.names, kind.fields, strict=True)}
-        globals().update(
-            KINDS={word: kind for kind in kinds for word in kind.names},
-            QUERY_SECTIONS=sections,
-            PARTS={key: part for kind in kinds for key, part in kind.parts},
-            JobQuery=Annotated[Union[tuple(dict.fromkeys(sections.values()))], Field(discriminator="kind")],  # noqa: UP007
-        )
-        return globals()[name]
+    def __getitem__(self, word: str) -> Made:
+        if word not in self._found:
+            path = next((path for path, words in FILES.items() if word in words), None)
+            if path is None:
+                raise KeyError(word)
+            self._found[word] = self._of(kind_at(path), word)
+        return self._found[word]
+
+    def __contains__(self, word: object) -> bool:
+        return any(word in words for words in FILES.values())
+
+    def __iter__(self) -> Iterator[str]:
+        return (word for words in FILES.values() for word in words)
+
+    def __len__(self) -> int:
+        return sum(map(len, FILES.values()))
+
+
+def _fields(kind: Kind, word: str) -> type[QuerySection]:
+    return kind.fields[kind.names.index(word)]
+
+
+def _itself(kind: Kind, _word: str) -> Kind:
+    return kind
+
+
+KINDS: Mapping[str, Kind] = ByWord(_itself)
+QUERY_SECTIONS: Mapping[str, type[QuerySection]] = ByWord(_fields)
+"""The keys of a `[[query]]`, by its kind."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from dpcore.query.query_sections import QuerySection, ReleasePrivacy
     from dpcore.query.reads import Read
     from dpcore.query.sensitivity import Contribution
-    from dpcore.tables.fields import Section
 
     Columns = tuple[tuple[str, Cells], ...]
     Entry = Mapping[str, Any]
@@ -76,8 +75,6 @@ class Kind(ABC):
     """The words that job files have for it."""
     fields: ClassVar[tuple[type[QuerySection], ...]]
     """The keys of a query, for each of its names."""
-    parts: ClassVar[tuple[tuple[str, type[Section]], ...]] = ()
-    """The keys of tables inside of a query."""
     column_key: ClassVar[str] = "column"
     """Where a job says what it is about."""
     methods: ClassVar[tuple[Method, ...]] = ()

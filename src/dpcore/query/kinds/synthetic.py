@@ -170,7 +170,6 @@ class Synthetic(Kind):
 
     names, fields = ("synthetic",), (SyntheticQuery,)
     asked_by = 'made-up rows are drawn by a job, kind = "synthetic" of dpcore release'
-    parts = (("columns", SyntheticColumn),)
     column_key = "columns"
     form = "synthetic"
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.tables.sql.evaluation import Evaluation
 from dpcore.tables.types.plain import without_views
 
 if TYPE_CHECKING:
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.tables.rows import Rows
+    from dpcore.tables.sql.evaluation import Evaluation
     from dpcore.tables.sql.lookups import LookUp
     from dpcore.tables.sql.program import Program
 
@@ -68,6 +68,8 @@ class Derivation:
         if self.program is None:
             yield Deriving(self, None)
             return
+        from dpcore.tables.sql.evaluation import Evaluation  # loads a database, which the compiler has loaded before
+
         with Evaluation(self.program) as evaluation:
             yield Deriving(self, evaluation)
 

@@ -6,14 +6,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-import duckdb
-
+from dpcore._signals import Deferred
 from dpcore.errors import StorageError
 from dpcore.tables.pipeline import POLL_SECONDS, UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    import duckdb
 
 Answer = TypeVar("Answer")
 MEMORY = "256MB"
@@ -60,6 +61,9 @@ def in_database(
     StorageError
         If there is no room.
     """
+    with Deferred():
+        import duckdb
+
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,
         "temp_directory": str(spill),
