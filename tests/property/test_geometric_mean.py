@@ -15,7 +15,7 @@ import pytest
 from dpcore.query.encoders import Reals
 from dpcore.query.kinds.geometric_mean import GeometricMean, GeometricMeanQuery, Logarithms, exponentials, log_steps
 from dpcore.query.sensitivity import Contribution
-from support.answers import exact_sums
+from support.parts import exact_sums
 from support.totals import total_of
 
 mpmath = pytest.importorskip("mpmath")

@@ -17,8 +17,9 @@ from dpcore.query import plan as calibration
 from dpcore.query.grids import EDGES, LOG_BINS, OCTAVES, WIDEST, bins_of, log_grid
 from dpcore.query.plan import make_release_plan
 from dpcore.query.private_bounds import rest_epsilon
-from support.answers import between_bounds, losses, parts_of
+from support.answers import between_bounds, parts_of
 from support.jobs import write_table
+from support.parts import losses
 from support.releases import release_text
 from support.totals import total_of
 

@@ -13,8 +13,9 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.query import plan as calibration
 from dpcore.query.plan import make_release_plan
-from support.answers import losses, parts_of
+from support.answers import parts_of
 from support.jobs import write_table
+from support.parts import losses
 from support.releases import release_text
 from support.totals import total_of
 

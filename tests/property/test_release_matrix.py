@@ -20,9 +20,11 @@ from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.errors import JobError
 from dpcore.query import plan as calibration
 from dpcore.query.kinds import QUERY_SECTIONS
-from support.answers import losses, parts_of
+from kinds import ALONE, ELSEWHERE, EXAMPLES, LAWS, MAY_SKIP, NO_LOSS, SHARPER
+from support.answers import parts_of
 from support.jobs import write_table
 from support.neighbours import Statistics, Tables, knowing
+from support.parts import losses
 
 EPSILON = 0.75
 COLUMNS = {
@@ -42,39 +44,7 @@ MANY = ((2.5, 2.0, "a", 0.5, 1, 1, 1), (2.5, 2.0, "b", 1.5, 1, 1, 1)) * 40
 OTHERS = [(), MANY, ((0.5, 1.0, "a", 0.5, 0, 1, 1), (2.5, 2.0, "a", 0.5, 0, 1, 1), (2.5, float("nan"), "b", 1.5, 1, 1, 1))]
 DECIMALS = COLUMNS | {"v": pa.decimal128(6, 1), "w": pa.decimal128(3, 0)}
 """The same numbers, which are then counted in steps."""
-NUMBERS = {"column": "v", "lower": -1.0, "upper": 3.0, "missing": 2.0}
-FOUND = {"column": "v", "missing": 2.0, "bounds": "private", "bounds_epsilon": 0.25}
-GRID = {"column": "v", "grid": [-1, *(place / 128 for place in range(385))], "missing": 1}
-"""Of so many points that those far away weigh more than the best one: then their utilities decide, and a quantile loses what it may."""
-KINDS = {
-    "rows": {"kind": "count"},
-    "rows with a number between": {"kind": "count", "column": "v", "lower": 5, "upper": 10},
-    "rows with a value": {"kind": "count", "column": "v", "missing": "skip"},
-    "rows of categories": {"kind": "count", "column": "c", "categories": [1, 2]},
-    "categories": {"kind": "histogram", "column": "c", "k": 3, "missing": 0, "unknown": 1},
-    "bins": {"kind": "histogram", "column": "v", "edges": [-10, 0, 10], "missing": 0},
-    "sum": {"kind": "sum", **NUMBERS},
-    "sum of a unit": {"kind": "sum", "column": "v", "missing": 2.0, "max_sum_per_unit": 3.0},
-    "mean": {"kind": "mean", **NUMBERS},
-    "variance": {"kind": "var", **NUMBERS},
-    "deviation": {"kind": "std", **NUMBERS},
-    "covariance": {"kind": "covariance", "columns": ["v", "w"], "lower": [-1, 0], "upper": [3, 3], "missing": [2, 0]},
-    "quantiles": {"kind": "quantile", **GRID, "q": [0.3, 0.75]},
-    "median": {"kind": "median", **GRID},
-    "top": {"kind": "top_s", "column": "c", "k": 3, "s": 2},
-    "top with its count": {"kind": "top_s", "column": "c", "k": 3, "s": 1, "values": True},
-    "units": {"kind": "count_distinct"},
-    "values": {"kind": "count_distinct", "column": "c", "max_values_per_unit": 1},
-    "declared values": {"kind": "count_distinct", "column": "c", "k": 3, "max_values_per_unit": 1},
-    "sum between found bounds": {"kind": "sum", **FOUND},
-    "mean between found bounds": {"kind": "mean", **FOUND},
-    "variance between found bounds": {"kind": "var", **FOUND},
-    "median between found bounds": {"kind": "median", **FOUND},
-    "geometric mean": {"kind": "geometric_mean", "column": "v", "lower": 0.5, "upper": 3.0, "missing": 2.0},
-    "most frequent": {"kind": "mode", "column": "c", "k": 3},
-    "rate": {"kind": "rate", "column": "v", "lower": 5, "upper": 10},
-    "synthetic": {"kind": "synthetic", "columns": [{"name": "c", "k": 3, "missing": 0, "unknown": 1}]},
-}
+KINDS = {name: EXAMPLES[name] | SHARPER.get(name, {}) for name in EXAMPLES} | ALONE
 WHERE = {"every row": {}, "where": {"where": "p // q > 0"}}
 GROUPS = {
     "one group": {},
@@ -86,27 +56,6 @@ ABSENT = {"stand-ins": {}, "skip": {"missing": "skip"}}
 UNITS = {"row": {}, "unit": {"unit": "unit", "max_rows_per_unit": 2}}
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
-ELSEWHERE = {"groups": ("test_release_neighbours.py", "test_partitions_privacy.py")}
-"""Kinds whose loss is not a matter of ε alone: what moves the numbers of units, and the exact law of the decisions about them."""
-LAWS = {
-    "count": "test_release_law.py::test_counts_and_histograms",
-    "count_distinct": "test_release_groups_law.py::test_people",
-    "histogram": "test_release_law.py::test_counts_and_histograms",
-    "sum": "test_release_law.py::test_sums_and_means",
-    "mean": "test_release_law.py::test_a_mean_over_a_noisy_count",
-    "geometric_mean": "test_release_kinds_law.py::test_a_geometric_mean_has_the_noise_of_a_mean_of_logarithms",
-    "var": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
-    "std": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
-    "covariance": "test_moments_law.py::test_the_second_release_has_noise_for_its_centres",
-    "quantile": "test_release_law.py::test_quantiles",
-    "median": "test_release_groups_law.py::test_quantiles_of_groups",
-    "top_s": "test_release_law.py::test_the_most_frequent",
-    "mode": "test_release_kinds_law.py::test_a_mode_is_chosen_in_proportion_to_exponentials_of_counts",
-    "rate": "test_release_kinds_law.py::test_a_rate_is_made_of_two_counts_with_noise_of_one_scale",
-    "groups": "test_partitions_law.py::test_partitions_are_released_with_their_probabilities",
-    "synthetic": "test_release_synthetic_law.py::test_the_noise_of_the_cells",
-}
-"""Where the law of each kind is tested, at 10^-6, beside one that is rejected."""
 CHANGES_LOSS = {"where", "group_by", "groups", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
 """Keys that the cases vary."""
 CHANGES_NO_LOSS = {
@@ -114,7 +63,7 @@ CHANGES_NO_LOSS = {
     "edges", "bins", "unknown", "ddof", "grid", "q", "s", "candidates", "candidates_file", "method", "output", "marginals", "max_cells",
     "draws",
 }  # fmt: skip
-"""Keys that say what is asked or how it is told; each kind has them as it needs them. δ, weights and methods have tests of their own."""
+"""Keys that say what is asked or how it is told; δ, weights and methods have tests of their own. A kind may add some (`NO_LOSS`)."""
 
 
 @dataclass(frozen=True)
@@ -129,20 +78,20 @@ class Case:
     def query(self, unit):
         """As a job has it."""
         query = KINDS[self.name] | WHERE[self.where] | GROUPS[self.groups] | ABSENT[self.absent]
+        if "bounds_epsilon" in query:
+            query["bounds_epsilon"] = EPSILON / 3
         if unit == "row":
             query.pop("max_values_per_unit", None)
-        if self.name == "covariance" and self.absent == "skip":
-            query["missing"] = "skip"
-        if query["kind"] == "synthetic":
+        if self.name in ALONE:
             query["output"] = f"made-{CASES.index(self)}.parquet"
         return {"name": " / ".join((self.name, self.where, self.groups, self.absent)), "epsilon": EPSILON, **query}
 
     def is_asked(self, unit):
         """Whether a job may have it."""
         keys = KINDS[self.name]
-        if self.absent == "skip" and "missing" not in keys and self.name != "rate":
+        if self.absent == "skip" and "missing" not in keys and self.name not in MAY_SKIP:
             return False
-        if self.groups != "one group" and keys["kind"] == "synthetic":
+        if self.groups != "one group" and self.name in ALONE:
             return False
         return unit != "row" or not (self.name == "units" or "max_sum_per_unit" in keys)
 
@@ -250,7 +199,7 @@ def test_no_kind_and_no_key_is_forgotten():
     """A new one must be added to the cases, or be named as one that is tested elsewhere or changes no loss."""
     assert {keys["kind"] for keys in KINDS.values()} | set(ELSEWHERE) == set(QUERY_SECTIONS)
     assert not [name for names in ELSEWHERE.values() for name in names if not Path(__file__).with_name(name).exists()]
-    assert {key for section in QUERY_SECTIONS.values() for key in section.model_fields} == CHANGES_LOSS | CHANGES_NO_LOSS
+    assert {key for section in QUERY_SECTIONS.values() for key in section.model_fields} == CHANGES_LOSS | CHANGES_NO_LOSS | set(NO_LOSS)
     assert set(LAWS) == set(QUERY_SECTIONS)
     for test in LAWS.values():
         file, _, function = test.partition("::")

@@ -22,8 +22,8 @@ from dpcore.query.request import parse_release_job
 from dpcore.query.sensitivity import Contribution
 from dpcore.tables.rows import Part, Rows
 from dpcore.tables.sql.derivation import Passing
-from support.answers import exact_sums
 from support.jobs import write_table
+from support.parts import exact_sums
 from support.totals import total_of
 
 BOUNDS = {"column": "v", "lower": -1.0, "upper": 3.0, "missing": 2.0}

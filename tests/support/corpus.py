@@ -1,7 +1,8 @@
 """The documents of keyed runs: of every job in `examples/`, and of every kind of query, with every kind of groups, bounds, units and noise.
 
 `python -m support.corpus FOLDER`, run in `tests`, writes them as JSON. Two such folders, of two versions, show what a change changes.
-`tests/golden/test_corpus.py` compares digests of them with those in `tests/golden/documents.json`, a copy of `FOLDER/digests.json`.
+With `--add` in place of a folder it adds the digests of a new kind to the golden ones. `tests/golden/test_corpus.py` compares digests of
+the documents with those in `tests/golden/documents.json`, a copy of `FOLDER/digests.json`.
 
 Each case is what the commands print for a job with a test key. `version`, `run` and `time` differ by version and place, and are left out.
 """
@@ -13,13 +14,12 @@ import hashlib
 import io
 import itertools
 import json
-import os
 import re
 import runpy
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,14 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.cli import run
+from kinds import NO_DELTA
+from kinds.tables import NUMBERS
 from support import every_query
 from support.jobs import EVERY_MECHANISM, KEY, health_survey, read_table, write_table
 from support.releases import inline
 
 ROOT = Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden" / "documents.json"
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.toml"))}
 FLIGHTS = {path.stem: path for path in sorted((ROOT / "examples" / "nycflights13").glob("*.toml"))}
 ROWS, PEOPLE = 400, 60
@@ -40,10 +43,8 @@ TESTING = f'\n[testing]\nkey_hex = "{KEY.hex()}"\n'
 ELSEWHERE = ("version", "run", "time")
 DIGITS = 12
 """Of floats in a digest, but for the released values: the last bits of an interval are SciPy's."""
-NO_DELTA = ("quantile", "median")
-"""Kinds without Gaussian noise."""
-LATER = ("geometric mean", "mode", "rate")
-"""Queries of kinds that came after the first digests: they are asked in jobs of their own, so that they change no digest of others."""
+LATER = tuple(name for name in every_query.KINDS if name not in every_query.FIRST)
+"""Queries that came after the first digests: each is asked in jobs of its own, so that it changes no digest of others."""
 REST: list[dict[str, Any]] = [
     {"name": "peeled", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "peeling"},
     {"name": "oneshot", "kind": "top_s", "column": "c", "k": 5, "s": 2, "method": "oneshot_laplace", "delta": 1e-6, "epsilon": 0.1},
@@ -54,8 +55,8 @@ REST: list[dict[str, Any]] = [
     {"name": "mean day", "kind": "mean", "column": "day", "lower": "2013-01-01", "upper": "2013-12-31", "missing": "2013-07-01"},
     {"name": "days", "kind": "histogram", "column": "day", "edges": ["2013-01-01", "2013-04-01", "2013-07-01"], "missing": "skip"},
     {"name": "median day", "kind": "median", "column": "day", "grid": ["2013-01-01", "2013-02-01", "2013-03-01"], "missing": "skip"},
-    {"name": "of the rows", "kind": "var", **every_query.NUMBERS, "ddof": 0},
-    {"name": "confident", "kind": "mean", **every_query.NUMBERS, "confidence": 0.999},
+    {"name": "of the rows", "kind": "var", **NUMBERS, "ddof": 0},
+    {"name": "confident", "kind": "mean", **NUMBERS, "confidence": 0.999},
     {"name": "bins of groups", "kind": "count", "group_by": "w", "groups": {"w": {"edges": [0, 1, 2.5, 4], "null": True}}},
     {"name": "pairs", "kind": "count", "group_by": ["g", "c"], "groups": [{"g": "a", "c": 1}, {"g": "b", "c": 0}, {"g": "b", "c": 2}]},
 ]  # fmt: skip
@@ -103,17 +104,16 @@ def matrix(unit: str, relation: str, chosen: Callable[[Mapping[str, Any]], bool]
     return released(every_query.job_text({**job, "input": {"path": "in.parquet"}, "output": {"path": "answers.json"}}))
 
 
-def part(number: int) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a query is in one of two halves of the matrix, as jobs of all queries take too long for one test; 2: among the later ones."""
-    names = [name for name in every_query.KINDS if name not in LATER]
-    parts = (names[: len(names) // 2], names[len(names) // 2 :], LATER)
-    return lambda query: query["name"].partition(" / ")[0] in parts[number]
+def part(which: int | str) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a query is in one of two halves of the first ones, as jobs of all queries take too long for one test; or has this name."""
+    halves = [name for name in every_query.KINDS if name in every_query.FIRST]
+    names = (halves[: len(halves) // 2], halves[len(halves) // 2 :])[which] if isinstance(which, int) else [which]
+    return lambda query: query["name"].partition(" / ")[0] in names
 
 
-def both(number: int, chosen: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a query is chosen, among the later ones, or with another number among the others."""
-    is_later = part(2)
-    return lambda query: chosen(query) and is_later(query) == (number == 2)
+def among(names: tuple[str, ...], chosen: Callable[[Mapping[str, Any]], bool]) -> Callable[[Mapping[str, Any]], bool]:
+    """Whether a query of one of these names is chosen."""
+    return lambda query: query["name"].partition(" / ")[0] in names and chosen(query)
 
 
 def takes_delta(query: Mapping[str, Any]) -> bool:
@@ -198,16 +198,17 @@ def example(path: Path, *settings: str) -> Documents:
 
 def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
     """Each case by its name."""
-    for unit, relation, number in itertools.product(every_query.UNITS, RELATIONS, (0, 1, 2)):
-        yield f"matrix of {unit}, {relation}, {number}", lambda u=unit, r=relation, n=number: matrix(u, r, part(n), {})
+    for unit, relation, which in itertools.product(every_query.UNITS, RELATIONS, (0, 1, *LATER)):
+        yield f"matrix of {unit}, {relation}, {which}", lambda u=unit, r=relation, w=which: matrix(u, r, part(w), {})
     shared = {"epsilon": 0.5, "delta": 0.0}
-    for number, later in ((0, ""), (2, ", later kinds")):
-        for unit in every_query.UNITS:
-            yield f"gaussian of {unit}{later}", lambda u=unit, n=number: matrix(u, "replace", both(n, takes_delta), {"delta": 1e-6})
+    for word, names in [("", every_query.FIRST), *((f", {name}", (name,)) for name in LATER)]:
+        if names == every_query.FIRST or every_query.KINDS[names[0]]["kind"] not in NO_DELTA:
+            for unit in every_query.UNITS:
+                yield f"gaussian of {unit}{word}", lambda u=unit, n=names: matrix(u, "replace", among(n, takes_delta), {"delta": 1e-6})
         for unit, accounting in itertools.product(("row", "person"), ("zcdp", "pld")):
             yield (
-                f"{accounting} of {unit}{later}",
-                lambda u=unit, a=accounting, n=number: matrix(u, "replace", both(n, is_simple), shared, accounting=a),
+                f"{accounting} of {unit}{word}",
+                lambda u=unit, a=accounting, n=names: matrix(u, "replace", among(n, is_simple), shared, accounting=a),
             )
     for relation in RELATIONS:
         yield f"other keys, {relation}", lambda r=relation: rest(r)
@@ -260,16 +261,34 @@ def main(target: Path) -> None:
     target = target.resolve()
     target.mkdir(parents=True, exist_ok=True)
     known = {}
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        for name in CASES:
-            found = documents(name)
-            known[name] = digests(found)
-            text = json.dumps(found, indent=1, ensure_ascii=False)
-            (target / f"{name.replace(', ', '-').replace(' ', '-')}.json").write_text(text + "\n", encoding="utf-8")
-        os.chdir(ROOT)
-    (target / "digests.json").write_text(json.dumps(known, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    for name, found in made(CASES):
+        known[name] = digests(found)
+        text = json.dumps(found, indent=1, ensure_ascii=False)
+        (target / f"{name.replace(', ', '-').replace(' ', '-')}.json").write_text(text + "\n", encoding="utf-8")
+    (target / "digests.json").write_text(_text_of(known), encoding="utf-8")
+
+
+def add() -> list[str]:
+    """Add the digests of new cases to the golden ones, as a new kind needs it; return their names."""
+    known = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    new = {name: digests(found) for name, found in made([name for name in CASES if name not in known])}
+    GOLDEN.write_text(_text_of({name: (known | new)[name] for name in CASES}), encoding="utf-8")
+    return list(new)
+
+
+def made(names: Iterable[str]) -> Iterator[tuple[str, Documents]]:
+    """The documents of some cases, made in a folder that is removed."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for name in names:
+            yield name, documents(name)
+
+
+def _text_of(known: Mapping[str, Any]) -> str:
+    return json.dumps(known, indent=0, ensure_ascii=False) + "\n"
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    if sys.argv[1:] == ["--add"]:
+        print("added:", *add(), sep="\n")
+    else:
+        main(Path(sys.argv[1]))

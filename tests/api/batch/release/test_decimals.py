@@ -16,8 +16,8 @@ from dpcore.query.plan import make_release_plan
 from dpcore.query.request import load_release_job, parse_release_job
 from dpcore.query.run import run
 from dpcore.tables.types.decimals import common_type, counted, ratio_of, steps
-from support.answers import exact_sums
 from support.jobs import write_table
+from support.parts import exact_sums
 from support.releases import Counter
 from support.totals import total_of
 

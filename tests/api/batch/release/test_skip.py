@@ -12,8 +12,8 @@ import pytest
 from dpcore.query.plan import make_release_plan
 from dpcore.query.request import load_release_job
 from dpcore.query.run import run
-from support.answers import exact_sums
 from support.jobs import FORMATS, write_table
+from support.parts import exact_sums
 from support.releases import SURE, Counter
 from support.totals import total_of
 

@@ -18,10 +18,10 @@ from dpcore.query.request import load_release_job, parse_release_job
 from dpcore.query.run import measured
 from dpcore.query.sensitivity import SQRT2_UP, Contribution
 from dpcore.tables.units.units import choose_rows
-from support.answers import exact_sums
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value
 from support.losses import largest_loss
+from support.parts import exact_sums
 from support.releases import Counter, release_text
 
 ERROR_RATE = 1e-6
