@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
 from dpcore.query.plan import make_release_plan
 from dpcore.query.request import load_release_job
 from dpcore.query.run import run
@@ -109,7 +109,7 @@ def test_texts_of_two_gigabytes_end_no_job(place, rows):
 @pytest.mark.parametrize("missing", [0, 0.5])
 def test_a_null_does_not_change_how_integers_beside_it_are_read(missing):
     """Integers that are filled with 0.5 are floats: then all of them are, and not only those in a piece with a null."""
-    cells = Reals((0, 2**62), missing)
+    cells = Clamped((0, 2**62), missing)
     values = [2**30, 2**53 + 1, 2**62 - 1]
     alone, beside = cells.read(pa.array([0, *values])), cells.read(pa.array([None, *values]))
     assert alone.dtype == beside.dtype

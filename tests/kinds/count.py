@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.count import CountAnswer, PublicCountAnswer
+from dpcore.query.kinds.count import CountEstimator, PublicCountEstimator
 from kinds.tables import BANDS, BIN, EDGES, LIST, MONTHS, THERE, TWO, WHERE, Oracle
 from support.parts import FREE, noisy
 
@@ -31,7 +31,7 @@ ORACLES = {
     "rows that pass": Oracle({"kind": "count", "where": WHERE, **TWO}, f"SELECT region, code, count(*) FROM t WHERE {WHERE} GROUP BY 1, 2"),
 }
 RELEASED = {
-    PublicCountAnswer: lambda _, total: [noisy([int(total[0])], FREE)],
-    CountAnswer: lambda answer, total: [noisy(total[:-1].tolist(), answer.mechanism.scale)],
+    PublicCountEstimator: lambda _, total: [noisy([int(total[0])], FREE)],
+    CountEstimator: lambda answer, total: [noisy(total[:-1].tolist(), answer.mechanism.scale)],
 }
 LAWS = {"count": "test_release_law.py::test_counts_and_histograms"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpcore.query.kinds.count_distinct import UnitsAnswer, ValuesAnswer
+from dpcore.query.kinds.count_distinct import UnitsEstimator, ValuesEstimator
 from kinds.tables import BANDS, LIST, Oracle
 from support.parts import noisy
 
@@ -32,5 +32,5 @@ ORACLES = {
         of_units=True,
     ),
 }
-RELEASED = dict.fromkeys((UnitsAnswer, ValuesAnswer), lambda answer, total: [noisy(np.ravel(total).tolist(), answer.mechanism.scale)])
+RELEASED = dict.fromkeys((UnitsEstimator, ValuesEstimator), lambda answer, total: [noisy(np.ravel(total).tolist(), answer.mechanism.scale)])
 LAWS = {"count_distinct": "test_release_groups_law.py::test_people"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.geometric_mean import GeometricMeanAnswer
+from dpcore.query.kinds.geometric_mean import GeometricMeanEstimator
 from kinds.mean import RELEASED as OF_MEANS
 from kinds.tables import LIST, THERE, Oracle
 
@@ -16,5 +16,5 @@ ORACLES = {
         of_no_rows=None,
     )
 }
-RELEASED = {GeometricMeanAnswer: lambda answer, total: OF_MEANS[type(answer.logs)](answer.logs, total)}
+RELEASED = {GeometricMeanEstimator: lambda answer, total: OF_MEANS[type(answer.logs)](answer.logs, total)}
 LAWS = {"geometric_mean": "test_release_kinds_law.py::test_a_geometric_mean_has_the_noise_of_a_mean_of_logarithms"}

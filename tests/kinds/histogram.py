@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.histogram import HistogramAnswer
+from dpcore.query.kinds.histogram import HistogramEstimator
 from kinds.tables import Oracle
 from support.parts import noisy
 
@@ -17,5 +17,5 @@ ORACLES = {
         "SELECT code, count(*) FROM t GROUP BY 1",
     )
 }
-RELEASED = {HistogramAnswer: lambda answer, total: [noisy(total[:-1, :-1].ravel().tolist(), answer.mechanism.scale)]}
+RELEASED = {HistogramEstimator: lambda answer, total: [noisy(total[:-1, :-1].ravel().tolist(), answer.mechanism.scale)]}
 LAWS = {"histogram": "test_release_law.py::test_counts_and_histograms"}

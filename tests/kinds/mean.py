@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.mean import PrivateMeanAnswer, PublicMeanAnswer
+from dpcore.query.kinds.mean import PrivateMeanEstimator, PublicMeanEstimator
 from kinds.tables import BANDS, CLAMPED, FOUND, LIST, NUMBERS, THERE, Oracle, X
 from support.parts import exact_sums, noisy
 
@@ -17,8 +17,8 @@ ORACLES = {
     ),
 }
 RELEASED = {
-    PublicMeanAnswer: lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)],
-    PrivateMeanAnswer: lambda answer, total: [
+    PublicMeanEstimator: lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)],
+    PrivateMeanEstimator: lambda answer, total: [
         noisy(exact_sums(total), answer.total.scale),
         noisy(total.counts.tolist(), answer.count.scale),
     ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.mode import ModeAnswer
+from dpcore.query.kinds.mode import ModeEstimator
 from kinds.tables import LIST, WHERE, Oracle
 from kinds.top import each_group
 
@@ -16,5 +16,5 @@ ORACLES = {
         is_choice=True,
     )
 }
-RELEASED = {ModeAnswer: each_group}
+RELEASED = {ModeEstimator: each_group}
 LAWS = {"mode": "test_release_kinds_law.py::test_a_mode_is_chosen_in_proportion_to_exponentials_of_counts"}

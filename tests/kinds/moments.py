@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcore.query.kinds.moments import MomentAnswer
+from dpcore.query.kinds.moments import MomentEstimator
 from kinds.tables import CLAMPED, FOUND, LIST, NUMBERS, THERE, Oracle, X
 from support.losses import centres_of
 from support.parts import Part, noisy
@@ -29,7 +29,7 @@ ORACLES = {
 LAWS = dict.fromkeys(("var", "std"), "test_moments_law.py::test_the_second_release_has_noise_for_its_centres")
 
 
-def ways(answer: MomentAnswer, total: Any) -> list[list[Part]]:
+def ways(answer: MomentEstimator, total: Any) -> list[list[Part]]:
     """One group after the other."""
     if answer.grouping is None:
         (one,) = total.each()
@@ -37,10 +37,10 @@ def ways(answer: MomentAnswer, total: Any) -> list[list[Part]]:
     return [[part for one in total.each() for way in of_one_table(answer, one) for part in way]]
 
 
-WAYS = {MomentAnswer: ways}
+WAYS = {MomentEstimator: ways}
 
 
-def of_one_table(answer: MomentAnswer, tally: Any) -> list[list[Part]]:
+def of_one_table(answer: MomentEstimator, tally: Any) -> list[list[Part]]:
     """In two releases; where the number of rows is public, and they are few, in one."""
     step = answer.squared_step
     if answer.count is None and tally.n:
@@ -48,7 +48,7 @@ def of_one_table(answer: MomentAnswer, tally: Any) -> list[list[Part]]:
     return [two_releases(answer, tally)]
 
 
-def two_releases(answer: MomentAnswer, tally: Any) -> list[Part]:
+def two_releases(answer: MomentEstimator, tally: Any) -> list[Part]:
     """Means, the number of rows if it is private, and products given any centres that the means may have shown."""
     found = [
         noisy([Fraction(2 * tally.sums[place] - tally.n * steps.most) * Fraction(steps.unit) / 2], answer.mean_scale(steps))

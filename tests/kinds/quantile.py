@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcore.query.kinds.quantile import QuantileAnswer
+from dpcore.query.kinds.quantile import QuantileEstimator
 from kinds.tables import FOUND, GRID
 from support.parts import Array, Part, softmax_logs
 
@@ -26,12 +26,12 @@ LAWS = {
 }
 
 
-def one_after_the_other(answer: QuantileAnswer, total: Any) -> list[Part]:
+def one_after_the_other(answer: QuantileEstimator, total: Any) -> list[Part]:
     """The levels of each group."""
     return [part for counts in total[:-1, :-1] for part in choices(answer, counts)]
 
 
-def choices(answer: QuantileAnswer, counts: Array) -> list[Part]:
+def choices(answer: QuantileEstimator, counts: Array) -> list[Part]:
     """One choice for each level."""
     levels = [Fraction(repr(q)) for q in answer.section.q]
     return [
@@ -40,4 +40,4 @@ def choices(answer: QuantileAnswer, counts: Array) -> list[Part]:
     ]
 
 
-RELEASED = {QuantileAnswer: one_after_the_other}
+RELEASED = {QuantileEstimator: one_after_the_other}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpcore.query.kinds.rate import PublicRateAnswer, RateAnswer
+from dpcore.query.kinds.rate import PublicRateEstimator, RateEstimator
 from kinds.tables import LIST, THERE, TWO, WHERE, Oracle
 from support.parts import FREE, Part, noisy
 
@@ -27,15 +27,15 @@ ORACLES = {
 LAWS = {"rate": "test_release_kinds_law.py::test_a_rate_is_made_of_two_counts_with_noise_of_one_scale"}
 
 
-def of_private_rows(answer: RateAnswer, total: Any) -> list[Part]:
+def of_private_rows(answer: RateEstimator, total: Any) -> list[Part]:
     """Matching rows and others."""
     return [noisy(total[:-1, :-1].ravel().tolist(), answer.mechanism.scale)]
 
 
-def of_public_rows(answer: PublicRateAnswer, total: Any) -> list[Part]:
+def of_public_rows(answer: PublicRateEstimator, total: Any) -> list[Part]:
     """Matching rows, and the number of all."""
     cells = total[:-1, :-1]
     return [noisy(cells[:, 0].tolist(), answer.mechanism.scale), noisy(cells.sum(axis=1).tolist(), FREE)]
 
 
-RELEASED = {PublicRateAnswer: of_public_rows, RateAnswer: of_private_rows}
+RELEASED = {PublicRateEstimator: of_public_rows, RateEstimator: of_private_rows}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from dpcore.query.kinds.sum import SumAnswer, UnitSumAnswer
+from dpcore.query.kinds.sum import SumEstimator, UnitSumEstimator
 from kinds.tables import CLAMPED, FOUND, LIST, NUMBERS, THERE, TWO, WHERE, Oracle, X
 from support.parts import exact_sums, noisy
 
@@ -37,7 +37,7 @@ ORACLES = {
     ),
 }
 RELEASED = {
-    SumAnswer: lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)],
-    UnitSumAnswer: lambda answer, total: [noisy([each * Fraction(answer.step) for each in total], answer.mechanism.scale)],
+    SumEstimator: lambda answer, total: [noisy(exact_sums(total), answer.mechanism.scale)],
+    UnitSumEstimator: lambda answer, total: [noisy([each * Fraction(answer.step) for each in total], answer.mechanism.scale)],
 }
 LAWS = {"sum": "test_release_law.py::test_sums_and_means"}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dpcore.query.kinds.synthetic import SyntheticAnswer
+from dpcore.query.kinds.synthetic import SyntheticEstimator
 from support.parts import noisy
 
 ALONE = {"synthetic": {"kind": "synthetic", "columns": [{"name": "c", "k": 3, "missing": 0, "unknown": 1}]}}
-RELEASED = {SyntheticAnswer: lambda answer, total: [noisy(total.all().tolist(), answer.mechanism.scale)]}
+RELEASED = {SyntheticEstimator: lambda answer, total: [noisy(total.all().tolist(), answer.mechanism.scale)]}
 LAWS = {"synthetic": "test_release_synthetic_law.py::test_the_noise_of_the_cells"}

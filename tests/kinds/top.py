@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dpcore.query.kinds.top import TopAnswer
+from dpcore.query.kinds.top import TopEstimator
 from support.parts import Array, Part, softmax_logs
 
 EXAMPLES = {
@@ -20,7 +20,7 @@ SHARPER = {"top": {"k": 3}, "top with counts": {"k": 3, "s": 1}}
 LAWS = {"top_s": "test_release_law.py::test_the_most_frequent"}
 
 
-def top(answer: TopAnswer, counts: Array) -> Part:
+def top(answer: TopEstimator, counts: Array) -> Part:
     """One pick after the other, and then the counts of the picked candidates."""
     scale, values = answer.trial.scale, answer.trial.value_scale
     logs, numbers = [], []
@@ -34,12 +34,12 @@ def top(answer: TopAnswer, counts: Array) -> Part:
     return Part(np.array(logs), np.array(numbers))
 
 
-def each_group(answer: TopAnswer, total: Any) -> list[Part]:
+def each_group(answer: TopEstimator, total: Any) -> list[Part]:
     """The picks of each group."""
     return [top(answer, counts) for counts in total[:-1, :-1]]
 
 
-RELEASED = {TopAnswer: each_group}
+RELEASED = {TopEstimator: each_group}
 
 
 @functools.cache

@@ -50,7 +50,7 @@ def source(tmp_path_factory):
 def answer_of(source, query):
     full = {"epsilon": 2.0, "group_by": "g", "groups": {"g": {"k": GROUPS}}, **query}
     text = release_text(source, source.with_suffix(".json"), {"x": full}, privacy={"relation": "add_remove"})
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
 from dpcore.query.kinds.geometric_mean import GeometricMean, GeometricMeanQuery, Logarithms, exponentials, log_steps
 from dpcore.query.sensitivity import Contribution
 from support.parts import exact_sums
@@ -47,7 +47,7 @@ def nearest_step(number, unit):
 
 
 def logarithms(lower, upper):
-    return Logarithms(Reals((lower, upper), lower, are_floats=True), log_steps(lower, upper))
+    return Logarithms(Clamped((lower, upper), lower, are_floats=True), log_steps(lower, upper))
 
 
 def steps_of(logs, numbers):

@@ -45,7 +45,7 @@ def answer_of(source, privacy, **keys):
     """The answer for one of two groups, calibrated for both."""
     full = {"kind": "top_s", "column": "v", "k": K, "epsilon": EPSILON, "delta": DELTA, "group_by": "g", "groups": ["a", "b"], **keys}
     text = release_text(source, source.with_suffix(".json"), {"x": full}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 

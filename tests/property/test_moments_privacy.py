@@ -13,10 +13,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
 from dpcore.query.grids import Moments, Steps
 from dpcore.query.kinds.covariance import CovarianceQuery
-from dpcore.query.kinds.moments import MomentAnswer, SpreadQuery
+from dpcore.query.kinds.moments import MomentEstimator, SpreadQuery
 from dpcore.query.noise import part_of
 from dpcore.query.sensitivity import Contribution
 from dpcore.query.statistics import Measure, MomentsOf, ReadRows
@@ -41,12 +41,12 @@ def answer_of(kind, bound, groups=0, epsilon=EPSILON, **keys):
     if kind == "covariance":
         lower, upper = zip(*BOUNDS, strict=True)
         section = CovarianceQuery(columns=("x", "y"), lower=lower, upper=upper, missing=lower, **head)
-        columns = tuple(zip(("x", "y"), (Reals(each, each[0]) for each in BOUNDS), strict=True))
+        columns = tuple(zip(("x", "y"), (Clamped(each, each[0]) for each in BOUNDS), strict=True))
     else:
         section = SpreadQuery(column="x", lower=BOUNDS[0][0], upper=BOUNDS[0][1], missing=0.0, **head)
-        columns = (("x", Reals(BOUNDS[0], 0.0)),)
+        columns = (("x", Clamped(BOUNDS[0], 0.0)),)
     relation = "replace" if bound.replaced else "add_remove"
-    return MomentAnswer.made(section, columns, bound, relation, groups)
+    return MomentEstimator.calibrate(section, columns, bound, relation, groups)
 
 
 def owned(bound, values):
@@ -85,7 +85,7 @@ def test_two_releases_lose_no_more_than_epsilon(kind, bound):
 def broken(answer):
     """A twin whose second moment has a sensitivity of (U − L)²/4 wherever the centre is."""
 
-    class Broken(MomentAnswer):
+    class Broken(MomentEstimator):
         def _product_sensitivity(self, centres):
             return super()._product_sensitivity(tuple(each.most // 2 for each in self.steps)) / (1 if len(self.steps) == 1 else 2)
 

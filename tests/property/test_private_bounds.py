@@ -48,7 +48,7 @@ def answer_of(source, kind, privacy, groups, **keys):
     query = {"kind": kind, "column": "x", "epsilon": EPSILON, "missing": 0, **GROUPS[groups], **keys}
     found = {"bounds": "private", "bounds_epsilon": FOR_BOUNDS, **query}
     text = release_text(source, source.with_suffix(".json"), {"x": found}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 

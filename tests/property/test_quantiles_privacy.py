@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.query.encoders import OnGrid
-from dpcore.query.kinds.quantile import QuantileAnswer, QuantileQuery
+from dpcore.query.encoders import Grid
+from dpcore.query.kinds.quantile import QuantileEstimator, QuantileQuery
 from dpcore.query.sensitivity import Contribution
 
 EPSILON = 0.9
@@ -28,7 +28,7 @@ UNITS = [
 
 def answer_of(bound):
     section = QuantileQuery(name="q", kind="quantile", column="x", q=LEVELS, grid=GRID, epsilon=EPSILON)
-    return QuantileAnswer.made(section, OnGrid.of(GRID, 0.0), bound, "replace" if bound.replaced else "add_remove")
+    return QuantileEstimator.calibrate(section, Grid.of(GRID, 0.0), bound, "replace" if bound.replaced else "add_remove")
 
 
 def law(answer, rows):

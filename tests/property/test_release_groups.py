@@ -48,7 +48,7 @@ def answer_of(source, query, privacy):
     """The answer of a job, calibrated."""
     full = {"epsilon": EPSILON, "group_by": ["g", "h"], "groups": GROUPS, **query}
     text = release_text(source, source.with_suffix(".json"), {"x": full}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 

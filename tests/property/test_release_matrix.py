@@ -135,7 +135,7 @@ def tables_of(unit, relation, columns):
 
 
 def worst(plan, place, statistics, pairs):
-    ways = [parts_of(plan.answers[place], each) for each in statistics]
+    ways = [parts_of(plan.estimators[place], each) for each in statistics]
     return float(losses(ways, pairs).max())
 
 

@@ -16,9 +16,9 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.query import local_backend as key_counts
-from dpcore.query.kinds.count import CountAnswer
-from dpcore.query.kinds.histogram import HistogramAnswer
-from dpcore.query.kinds.sum import SumAnswer, UnitSumAnswer
+from dpcore.query.kinds.count import CountEstimator
+from dpcore.query.kinds.histogram import HistogramEstimator
+from dpcore.query.kinds.sum import SumEstimator, UnitSumEstimator
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import contribution
 from dpcore.query.run import measured as measured_by
@@ -140,12 +140,12 @@ def measured(plan, folder):
 def parts_of(answer, tally):
     """The integers that get noise, a row for each group, the unit in which they count, and what the plan says that they move by at most."""
     if isinstance(answer, OfWholeUnits):
-        step = Fraction(answer.step) if isinstance(answer, UnitSumAnswer) else Fraction(1)
+        step = Fraction(answer.step) if isinstance(answer, UnitSumEstimator) else Fraction(1)
         return [(np.array(tally, dtype=object), step, answer.mechanism)]
-    if isinstance(answer, CountAnswer | HistogramAnswer):
-        return [(tally[:-1] if isinstance(answer, CountAnswer) else tally[:-1, :-1], Fraction(1), answer.mechanism)]
+    if isinstance(answer, CountEstimator | HistogramEstimator):
+        return [(tally[:-1] if isinstance(answer, CountEstimator) else tally[:-1, :-1], Fraction(1), answer.mechanism)]
     sums = np.array(list(tally.sums.integers), dtype=object), Fraction(tally.sums.grid)
-    if isinstance(answer, SumAnswer):
+    if isinstance(answer, SumEstimator):
         return [(*sums, answer.mechanism)]
     return [(*sums, answer.total), (tally.counts, Fraction(1), answer.count)]
 
@@ -153,7 +153,7 @@ def parts_of(answer, tally):
 def largest(plan, tallies, tables):
     """By query, for each of its parts: the largest change of a table in ℓ1 and squared in ℓ2, and the most groups that it touched."""
     found = {}
-    for place, answer in enumerate(plan.answers):
+    for place, answer in enumerate(plan.estimators):
         parts = []
         for (one, unit, noise), (other, *_) in zip(*(parts_of(answer, each[place]) for each in tallies), strict=True):
             apart = np.abs(one - other).reshape(tables, len(GROUPS), -1)
@@ -221,7 +221,7 @@ class AllOfThem:
 def dense(keys, values, tables):
     """Values of keys as an array over all pairs of a table and a group."""
     found = np.zeros((tables, len(GROUPS)), dtype=object)
-    named, groups = keys.grouping.declared()["groups"].values()
+    named, groups = keys.grouping.parameters()["groups"].values()
     for table, group, value in zip(named, groups, values, strict=True):
         found[table, GROUPS.index(group)] = value
     return found
@@ -230,8 +230,8 @@ def dense(keys, values, tables):
 def seen(plan, folder, tables):
     """The numbers of units that the selection is asked about, and the sums of the groups with these keys, in steps."""
     rule = AllOfThem()
-    keys = replace(plan.answers[0], rule=rule)
-    released, sums = measured(replace(plan, answers=(keys, *plan.answers[1:])), folder)
+    keys = replace(plan.estimators[0], rule=rule)
+    released, sums = measured(replace(plan, answers=(keys, *plan.estimators[1:])), folder)
     return dense(released, rule.counts, tables), dense(released, sums.sums.integers, tables), Fraction(sums.sums.grid)
 
 
@@ -252,7 +252,7 @@ def test_private_groups_change_by_no_more_than_the_plan_says(tmp_path, bounds, r
     for _ in range(-(-tables // MOST_TABLES)):
         neighbours = Neighbours(min(tables, MOST_TABLES), bounds, relation, rng)
         counts, sums, step, plan = of_neighbours(tmp_path, neighbours, bounds, relation)
-        answer, sensitivity = plan.answers[0], Fraction(plan.answers[1].mechanism.sensitivity)
+        answer, sensitivity = plan.estimators[0], Fraction(plan.estimators[1].mechanism.sensitivity)
         assert answer.changed == answer.touched * (2 if relation == "replace" else 1)
         assert counts.max() == 1
         assert answer.changed / 2 < counts.sum(axis=1).max() <= answer.changed

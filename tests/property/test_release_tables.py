@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcore.query.encoders import Binned, Declared
+from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.made_rows import Table, TableColumn
 from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
@@ -21,10 +21,10 @@ def columns(draw):
     kind = draw(st.sampled_from(["text", "codes", "real", "whole"]))
     if kind in {"text", "codes"}:
         size = draw(st.integers(1, 6))
-        return Declared(declared_by(tuple(f"c{i}" for i in range(size)) if kind == "text" else tuple(range(10, 10 + size)))), False
+        return Categorical(declared_by(tuple(f"c{i}" for i in range(size)) if kind == "text" else tuple(range(10, 10 + size)))), False
     wide = st.integers(-(2**53), 2**53).map(float)
     edges = draw(st.lists(wide if kind == "whole" else st.floats(-1e300, 1e300), min_size=2, max_size=6, unique=True))
-    return Binned.between(tuple(sorted(edges)), None), kind == "whole"
+    return Bins.between(tuple(sorted(edges)), None), kind == "whole"
 
 
 @st.composite

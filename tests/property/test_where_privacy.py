@@ -77,14 +77,14 @@ class Statistics:
 
     def __init__(self, plan, deriving):
         self._plan, self._deriving = plan, deriving
-        self._names = tuple({name: None for answer in plan.answers for name, _ in answer.reads})
+        self._names = tuple({name: None for answer in plan.estimators for name, _ in answer.reads})
 
     def of(self, rows):
         batch = table_of(rows)
         derived = self._deriving.of(Rows(batch, (Part(0, Path("in"), 0),), 0, 1.0))
         passing = Passing(derived, None, self._plan.derivations.conditions, self._names)
         found = {}
-        for place, (name, answer) in enumerate(zip(QUERIES, self._plan.answers, strict=True)):
+        for place, (name, answer) in enumerate(zip(QUERIES, self._plan.estimators, strict=True)):
             part = passing.of(place)
             read = [part.taking_part(read_column(part.rows, each, cells)) for each, cells in answer.reads]
             codes = None if answer.grouping is None else part.taking_part(answer.grouping.codes(part.rows.batch))
@@ -148,7 +148,7 @@ def test_no_unit_moves_an_answer_by_more_than_its_noise_hides(tmp_path, relation
     squared = dict.fromkeys(QUERIES, Fraction(0))
     products = dict.fromkeys(("variance", "together"), False)
     for one, other in pairs:
-        for name, answer in zip(QUERIES, plan.answers, strict=True):
+        for name, answer in zip(QUERIES, plan.estimators, strict=True):
             change = [abs(b - a) for a, b in zip(known[one][name], known[other][name], strict=True)]
             moved = max(change) if name in {"third", "top"} else change[0] if name == "mean" else sum(change)
             if name in products:
@@ -160,7 +160,7 @@ def test_no_unit_moves_an_answer_by_more_than_its_noise_hides(tmp_path, relation
             largest[name] = max(largest[name], Fraction(moved))
             squared[name] = max(squared[name], sum(Fraction(each) ** 2 for each in change))
     bound = Contribution(most, replaced=relation == "replace", n_is_public=False)
-    for name, answer in zip(QUERIES, plan.answers, strict=True):
+    for name, answer in zip(QUERIES, plan.estimators, strict=True):
         if name in {"variance", "together"}:
             assert products[name], name
             continue
@@ -180,7 +180,7 @@ def test_no_unit_moves_an_answer_by_more_than_its_noise_hides(tmp_path, relation
 def test_moments_after_a_condition_have_private_counts(tmp_path, relation):
     for on_job in (True, False):
         plan = plan_of(tmp_path, on_job, {"relation": relation})
-        answers = dict(zip(QUERIES, plan.answers, strict=True))
+        answers = dict(zip(QUERIES, plan.estimators, strict=True))
         for name in ("variance", "together"):
             assert any(noise.law.startswith("discrete") and noise.sensitivity == 1 for noise in answers[name].noise)
         (tmp_path / "o.json").unlink(missing_ok=True)

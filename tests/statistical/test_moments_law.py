@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
 from dpcore.query.kinds.covariance import CovarianceQuery
-from dpcore.query.kinds.mean import MeanQuery, PrivateMeanAnswer, PublicMeanAnswer
-from dpcore.query.kinds.moments import MomentAnswer, SpreadQuery, _TwoReleases
-from dpcore.query.kinds.sum import SumAnswer, SumQuery
+from dpcore.query.kinds.mean import MeanQuery, PrivateMeanEstimator, PublicMeanEstimator
+from dpcore.query.kinds.moments import MomentEstimator, SpreadQuery, _TwoReleases
+from dpcore.query.kinds.sum import SumEstimator, SumQuery
 from dpcore.query.sensitivity import Contribution
 from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, mean_p_value, p_value
@@ -35,13 +35,13 @@ def data(rows=ROWS):
 def answer_of(kind, bound, columns, **keys):
     """The answer, and its exact statistic on some columns."""
     relation = "replace" if bound.replaced else "add_remove"
-    cells = (("x", Reals((0.0, 80.0), 0.0)), ("y", Reals((0.0, 60.0), 0.0)))
+    cells = (("x", Clamped((0.0, 80.0), 0.0)), ("y", Clamped((0.0, 60.0), 0.0)))
     head = {"name": "m", "kind": kind, **keys}
     if kind == "covariance":
         section = CovarianceQuery(columns=("x", "y"), lower=(0.0, 0.0), upper=(80.0, 60.0), **head)
     else:
         section, cells = SpreadQuery(column="x", lower=0.0, upper=80.0, **head), cells[:1]
-    answer = MomentAnswer.made(section, cells, bound, relation)
+    answer = MomentEstimator.calibrate(section, cells, bound, relation)
     return answer, total_of(answer.measure, list(columns[: len(cells)]))
 
 
@@ -146,9 +146,9 @@ def test_means_say_whether_their_intervals_are_wider(kind, bound, delta, wider, 
     columns = data()
     head = {"name": "m", "column": "x", "lower": 0.0, "upper": 80.0, "epsilon": 0.5, "delta": delta, "confidence": 0.9}
     section = (SumQuery if kind == "sum" else MeanQuery)(kind=kind, **head)
-    made = SumAnswer if kind == "sum" else PublicMeanAnswer if bound.n_is_public else PrivateMeanAnswer
-    answer = made.made(section, Reals((0.0, 80.0), 0.0), bound, "replace" if bound.replaced else "add_remove")
-    assert ("coverage" in answer.declared()) == wider
+    made = SumEstimator if kind == "sum" else PublicMeanEstimator if bound.n_is_public else PrivateMeanEstimator
+    answer = made.calibrate(section, Clamped((0.0, 80.0), 0.0), bound, "replace" if bound.replaced else "add_remove")
+    assert ("coverage" in answer.parameters()) == wider
     tally = total_of(answer.measure, [columns[0]])
     rng = KeyedRandom(b"law of variances, for tests only")
     found = np.array([answer.release(tally, rng)["interval"] for _ in range(draws)])

@@ -11,7 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.query.kinds.sum import UnitSumAnswer
+from dpcore.query.kinds.sum import UnitSumEstimator
 from dpcore.query.plan import make_release_plan
 from dpcore.query.request import parse_release_job
 from dpcore.testing import KeyedRandom
@@ -36,7 +36,7 @@ def source(tmp_path_factory):
 def answer_of(source, query, privacy):
     """The one answer of a job, for ε = ½."""
     text = release_text(source, source.with_suffix(".json"), {"x": {"epsilon": 0.5, **query}}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 
@@ -79,7 +79,7 @@ def test_people(source, name):
     privacy = privacy | ({"relation": query["relation"]} if "relation" in query else {})
     answer = answer_of(source, {key: value for key, value in query.items() if key != "relation"}, privacy)
     groups = 3 if "group_by" in query else 1
-    sums = isinstance(answer, UnitSumAnswer)
+    sums = isinstance(answer, UnitSumEstimator)
     exact = [2**45 + place for place in range(groups)] if sums else np.arange(groups) + 70
     tally = np.append(exact, 0) if query["kind"] == "count" else exact
     noise = drawn(answer, tally, draws=DRAWS // groups).reshape(-1, groups)

@@ -43,7 +43,7 @@ def source(tmp_path_factory):
 def released(source, query, draws=DRAWS, **privacy):
     """The answer of a job, and many documents of it under one key."""
     text = release_text(source, source.with_suffix(".json"), {"x": query}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     total, rng = total_of_cells(answer, TABLE.combine_chunks().to_batches()[0]), KeyedRandom(b"laws of 3 kinds, for tests only!")
     return answer, [answer.release(total, rng) for _ in range(draws)]
 
@@ -94,7 +94,7 @@ def test_the_rounding_of_logarithms_is_in_the_interval(source):
     worst = [np.nextafter(point, 0) for point in answer.steps.points[1000:1002]]
     (answer,) = make_release_plan(parse_release_job(tomllib.loads(release_text(
         source, source.with_suffix(".json"), {"x": GEOMETRIC | {"epsilon": 1e6, "confidence": 0.5}}
-    )))).answers  # fmt: skip
+    )))).estimators  # fmt: skip
     for value in worst:
         batch = pa.record_batch({"x": np.full(ROWS, value)})
         document = answer.release(total_of_cells(answer, batch), KeyedRandom(bytes(32)))

@@ -32,7 +32,7 @@ def source(tmp_path_factory):
 def answer_of(source, query, **privacy):
     """The one answer of a job, and its exact statistic on the table."""
     text = release_text(source, source.with_suffix(".json"), {"x": query}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer, total_of_cells(answer, clinic(500).combine_chunks().to_batches()[0])
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.distributions._choices import draw_codes
-from dpcore.query.encoders import Binned, Declared
+from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.kinds.synthetic import cut
 from dpcore.query.made_rows import Table, TableColumn
 from dpcore.query.plan import make_release_plan
@@ -40,7 +40,7 @@ def answer_of(source, columns, privacy=None, **query):
     """The answer of a job with one synthetic query."""
     made = {"kind": "synthetic", "columns": columns, "output": str(source.with_name("made.parquet")), "draws": 1, "epsilon": EPSILON}
     text = release_text(source, source.with_suffix(".json"), {"x": made | query}, privacy=privacy)
-    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).answers
+    (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
     return answer
 
 
@@ -189,7 +189,7 @@ def test_standard_errors_are_those_of_sums_of_cells(source):
 
 def coded(k):
     """A column whose values are its codes."""
-    return TableColumn(f"codes of {k}", Declared(declared_by(tuple(range(k)))))
+    return TableColumn(f"codes of {k}", Categorical(declared_by(tuple(range(k)))))
 
 
 def drawn(columns, joint, weights, rows, **cut_into):
@@ -229,7 +229,7 @@ def test_groups_are_drawn_independently():
 
 def test_values_are_uniform_inside_of_bins():
     edges = (0.0, 1.0, 4.0, 4.5)
-    columns = [TableColumn("x", Binned.between(edges, None)), TableColumn("n", Binned.between((0.0, 2.5, 9.0), None), integers=True)]
+    columns = [TableColumn("x", Bins.between(edges, None)), TableColumn("n", Bins.between((0.0, 2.5, 9.0), None), integers=True)]
     x, n = drawn(columns, [(0,), (1,)], [[2, 1, 1], [3, 7]], 40_000)
     inside = (x[x < 1], (x[(x >= 1) & (x < 4)] - 1) / 3, (x[x >= 4] - 4) * 2)
     for values in inside:
@@ -247,7 +247,7 @@ def test_values_are_uniform_inside_of_bins():
 def test_every_point_falls_into_its_bin_again():
     edges = tuple(np.cumsum([0.1, 1e-17, 0.3, 1e-300, 5.0, 1e16, 2.0, 1e300]).tolist())
     edges = tuple(dict.fromkeys((-1e308, -1.0, -5e-324, 0.0, 5e-324, *edges, 1.7e308)))
-    cells = Binned.between(edges, None)
+    cells = Bins.between(edges, None)
     (x,) = drawn([TableColumn("x", cells)], [(0,)], [[1] * cells.size], 40_000)
     codes = draw_codes([1] * cells.size, 40_000, rng=KeyedRandom(KEY))
     assert (cells.read(pa.array(x)) == codes).all()
@@ -258,8 +258,8 @@ def test_every_point_falls_into_its_bin_again():
 def test_rows_do_not_depend_on_batches(batch_rows):
     columns = [
         coded(3),
-        TableColumn("x", Binned.between((0.0, 1.0, 3.0), None)),
-        TableColumn("n", Binned.between((0.0, 9.0), None), integers=True),
+        TableColumn("x", Bins.between((0.0, 1.0, 3.0), None)),
+        TableColumn("n", Bins.between((0.0, 9.0), None), integers=True),
     ]
     weights = [np.arange(6).reshape(3, 2), [4]]
     for whole, parts in zip(drawn(columns, [(0, 1), (2,)], weights, 500), drawn(columns, [(0, 1), (2,)], weights, 500, batch_rows=batch_rows), strict=True):  # fmt: skip  # noqa: E501

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 from dpcore.query.grids import Moments
-from dpcore.query.kinds.moments import MomentAnswer
+from dpcore.query.kinds.moments import MomentEstimator
 
 
-def centres_of(answer: MomentAnswer) -> list[tuple[int, ...]]:
+def centres_of(answer: MomentEstimator) -> list[tuple[int, ...]]:
     """Some centres, the ends of the bounds and the middle among them."""
     return list(itertools.product(*([0, each.most // 3, each.most // 2, each.most] for each in answer.steps)))
 
 
-def loss_in_two(answer: MomentAnswer, one: Moments, other: Moments, centres: tuple[int, ...]) -> Fraction:
+def loss_in_two(answer: MomentEstimator, one: Moments, other: Moments, centres: tuple[int, ...]) -> Fraction:
     """Of means, count and products, given the centres that the means have released."""
     total = Fraction(0)
     for place, steps in enumerate(answer.steps):
@@ -30,12 +30,12 @@ def loss_in_two(answer: MomentAnswer, one: Moments, other: Moments, centres: tup
     return total + abs(moved) / Fraction(answer.product_scale(centres))
 
 
-def largest_loss(answer: MomentAnswer, one: Moments, other: Moments, centres: Iterable[tuple[int, ...]] | None = None) -> Fraction:
+def largest_loss(answer: MomentEstimator, one: Moments, other: Moments, centres: Iterable[tuple[int, ...]] | None = None) -> Fraction:
     """The same for the worst of some centres."""
     return max(loss_in_two(answer, one, other, each) for each in (centres_of(answer) if centres is None else centres))
 
 
-def loss_in_one(answer: MomentAnswer, one: Moments, other: Moments) -> Fraction:
+def loss_in_one(answer: MomentEstimator, one: Moments, other: Moments) -> Fraction:
     """Of one release about the exact means, of equally many rows."""
     change = (one.centred() - other.centred()) * answer.squared_step
     return abs(change) / Fraction(answer._whole_noise(one.n).scale)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from dpcore.query.encoders import read_column
 from dpcore.query.plan import ReleasePlan
 from dpcore.query.private_bounds import PrivateBounds
-from dpcore.query.private_groups import Keys, KeysAnswer
+from dpcore.query.private_groups import Keys, KeysEstimator
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.run import with_keys
 from dpcore.query.statistics import Measure
@@ -81,10 +81,10 @@ def _of_table(parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterator[tuple[bool
 
 def knowing(plan: ReleasePlan, keys: Sequence[bytes]) -> ReleasePlan:
     """The plan where these keys were released for its private groups."""
-    tallies = [Keys(answer.private.released(keys), False) if isinstance(answer, KeysAnswer) else None for answer in plan.answers]
+    tallies = [Keys(answer.private.released(keys), False) if isinstance(answer, KeysEstimator) else None for answer in plan.estimators]
     known = with_keys(plan, tallies)
     assert not any(
-        isinstance(getattr(each, "grouping", None), PrivateGrouping) for each in known.answers if not isinstance(each, KeysAnswer)
+        isinstance(getattr(each, "grouping", None), PrivateGrouping) for each in known.estimators if not isinstance(each, KeysEstimator)
     )
     return known
 

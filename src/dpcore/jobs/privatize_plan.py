@@ -242,7 +242,7 @@ def _inspected(job: Job, schemas: Schemas, columns: tuple[NoisyColumn, ...], *, 
 def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) -> None:
     for position, column in enumerate(columns):
         where = f"column[{position}] ({column.name!r}, {column.section.mechanism})"
-        keys = column.values.lacks(None if info.types is None else info.types[column.name])
+        keys = column.values.missing_keys(None if info.types is None else info.types[column.name])
         if keys and job.ledger is not None:
             raise undeclared(where, keys)
         if "missing" in keys and job.privacy.suppresses:

@@ -29,11 +29,11 @@ from dpcore.query.noise import check_share
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
 
-    AnswerOf = Callable[[int, ReleaseJob], Answer]
+    AnswerOf = Callable[[int, ReleaseJob], Estimator]
 
 
 ZERO = Fraction(0)
@@ -48,7 +48,7 @@ LEAST_DELTA = 1e-10
 """dp-accounting's results below are rounding errors."""
 
 
-def composed_by(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Answer, ...]]:
+def composed_by(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Estimator, ...]]:
     """Return the job with the ε of each query and its total, and the answers.
 
     Parameters
@@ -74,12 +74,12 @@ def composed_by(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple
     return shared, tuple(answer_of(place, shared) for place in range(len(shared.query)))
 
 
-def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Answer, ...]]:
+def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Estimator, ...]]:
     places, limits = job.weights, job.privacy
-    answers = {place: answer_of(place, job) for place in range(len(job.query)) if place not in places}
-    spent = {place: rho_spent(answer) for place, answer in answers.items()}
+    estimators = {place: answer_of(place, job) for place in range(len(job.query)) if place not in places}
+    spent = {place: rho_spent(estimator) for place, estimator in estimators.items()}
     trial = job.with_epsilons(dict.fromkeys(places, 1.0))
-    failures = sum((_failure(each) for each in [*answers.values(), *(answer_of(place, trial) for place in places)]), ZERO)
+    failures = sum((_failure(each) for each in [*estimators.values(), *(answer_of(place, trial) for place in places)]), ZERO)
     if failures >= as_written(limits.max_delta):
         raise BudgetError(_too_little_delta(limits.max_delta, failures))
     allowed = Fraction(zcdp_rho(limits.max_epsilon, limits.max_delta, failure_delta=written_up(failures)))
@@ -89,23 +89,23 @@ def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Ans
     whole = sum(map(Fraction, places.values()), ZERO)
     for place, weight in places.items():
         job = _with_share(job, place, left * Fraction(weight) / whole, answer_of)
-        answers[place] = answer_of(place, job)
-        spent[place] = rho_spent(answers[place])
+        estimators[place] = answer_of(place, job)
+        spent[place] = rho_spent(estimators[place])
     rho = fraction_up(sum(spent.values(), ZERO))
     reached = zcdp_epsilon(rho, written_down(as_written(limits.max_delta) - failures)) if rho else 0.0
     total = _total(job, reached)
     details = {"rho": rho, "rho_allowed": float(allowed), "failure_delta": written_up(failures)}
-    return job.composed_as(total, details), tuple(answers[place] for place in range(len(job.query)))
+    return job.composed_as(total, details), tuple(estimators[place] for place in range(len(job.query)))
 
 
-def rho_spent(answer: Answer) -> Fraction:
+def rho_spent(estimator: Estimator) -> Fraction:
     """The ρ that an answer costs, exactly a float that was rounded up."""
-    return Fraction(rho_pure(answer.section.epsilon) if answer.rho is None else answer.rho)
+    return Fraction(rho_pure(estimator.section.epsilon) if estimator.rho is None else estimator.rho)
 
 
-def _failure(answer: Answer) -> Fraction:
+def _failure(estimator: Estimator) -> Fraction:
     """The δ with which an answer may fail: that of a query whose noise has no ρ."""
-    return as_written(answer.section.delta) if answer.rho is None else ZERO
+    return as_written(estimator.section.delta) if estimator.rho is None else ZERO
 
 
 def _with_share(job: ReleaseJob, place: int, share: Fraction, answer_of: AnswerOf) -> ReleaseJob:
@@ -170,24 +170,24 @@ def _too_much(job: ReleaseJob, spent: Mapping[int, Fraction], allowed: Fraction)
     )
 
 
-def _by_losses(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Answer, ...]]:
+def _by_losses(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Estimator, ...]]:
     places, limits = job.weights, job.privacy
     if limits.max_delta < LEAST_DELTA:
         raise JobError(f"privacy.max_delta = {limits.max_delta!r} must be at least {LEAST_DELTA!r} with accounting = 'pld'")
     fixed = {place: answer_of(place, job) for place in range(len(job.query)) if place not in places}
 
     trial = job.with_epsilons(dict.fromkeys(places, 1.0))
-    uses = (_use_of(answer, job) for answer in [*fixed.values(), *(answer_of(place, trial) for place in places)])
+    uses = (_use_of(estimator, job) for estimator in [*fixed.values(), *(answer_of(place, trial) for place in places)])
     failures = sum((as_written(use[2]) for use in uses if use is not None), ZERO)
     if failures >= as_written(limits.max_delta):
         raise BudgetError(_too_little_delta(limits.max_delta, failures))
 
-    def of(scale: float) -> tuple[ReleaseJob, dict[int, Answer]]:
+    def of(scale: float) -> tuple[ReleaseJob, dict[int, Estimator]]:
         tried = job.with_epsilons({place: written_down(Fraction(scale) * Fraction(weight)) for place, weight in places.items()})
         return tried, fixed | {place: answer_of(place, tried) for place in places}
 
-    def reached(answers: Mapping[int, Answer]) -> float:
-        return _epsilon_of(list(answers.values()), limits.max_delta, job)
+    def reached(estimators: Mapping[int, Estimator]) -> float:
+        return _epsilon_of(list(estimators.values()), limits.max_delta, job)
 
     if reached(fixed) > limits.max_epsilon * MARGIN:
         raise BudgetError(
@@ -195,14 +195,14 @@ def _by_losses(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[
             f"privacy.max_epsilon = {limits.max_epsilon!r}"
         )
     scale = _largest(lambda tried: Fraction(reached(of(tried)[1])) / Fraction(limits.max_epsilon * MARGIN)) if places else 0.0
-    job, answers = of(scale)
-    epsilon = reached(answers)
-    return job.composed_as(_total(job, epsilon / MARGIN), {}), tuple(answers[place] for place in range(len(job.query)))
+    job, estimators = of(scale)
+    epsilon = reached(estimators)
+    return job.composed_as(_total(job, epsilon / MARGIN), {}), tuple(estimators[place] for place in range(len(job.query)))
 
 
-def _epsilon_of(answers: Sequence[Answer], delta: float, job: ReleaseJob) -> float:
+def _epsilon_of(estimators: Sequence[Estimator], delta: float, job: ReleaseJob) -> float:
     """The ε of all answers together, as dp-accounting bounds it."""
-    uses = Counter(use for answer in answers if (use := _use_of(answer, job)) is not None)
+    uses = Counter(use for estimator in estimators if (use := _use_of(estimator, job)) is not None)
     if not uses:
         return 0.0
     try:
@@ -212,13 +212,13 @@ def _epsilon_of(answers: Sequence[Answer], delta: float, job: ReleaseJob) -> flo
     return found.epsilon(delta * MARGIN)
 
 
-def _use_of(answer: Answer, job: ReleaseJob) -> tuple[str, float, float] | None:
+def _use_of(estimator: Estimator, job: ReleaseJob) -> tuple[str, float, float] | None:
     """An answer as the accountant knows it: mechanism, and ρ, or ε and δ; None if it costs nothing."""
-    section: QuerySection = answer.section
+    section: QuerySection = estimator.section
     if job.is_free(section):
         return None
-    if answer.rho is not None and answer.noise and all(noise.law == "gaussian" for noise in answer.noise):
-        return "gaussian", answer.rho, 0.0
+    if estimator.rho is not None and estimator.noise and all(noise.law == "gaussian" for noise in estimator.noise):
+        return "gaussian", estimator.rho, 0.0
     return ("approximate", section.epsilon, section.delta) if section.delta else ("pure", section.epsilon, 0.0)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from dpcore._signals import Deferred
 from dpcore.errors import JobError
-from dpcore.query.encoders import Declared, OfNumbers
+from dpcore.query.encoders import Categorical, OfNumbers
 from dpcore.query.groups import ListedGroups
 from dpcore.tables.sql.arrow_values import ARROW_TYPES, database_type
 from dpcore.tables.sql.derivation import Derivation, Derivations
@@ -18,7 +18,7 @@ from dpcore.tables.types.timed import EXAMPLES
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.sql.lookups import LookUp
@@ -152,7 +152,7 @@ SORTS = (
 )
 
 
-def mend(name: str, kind: pa.DataType, cells: Cells | KeyColumn) -> str:
+def mend(name: str, kind: pa.DataType, cells: Encoder | KeyColumn) -> str:
     """Advice for the end of a message about a column that has a type other than the cells take; "" if there is none."""
     kind = value_type(kind)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
@@ -161,11 +161,11 @@ def mend(name: str, kind: pa.DataType, cells: Cells | KeyColumn) -> str:
         if sort is not None:
             return f"; the query's bounds, edges or grid must be of its sort, like {EXAMPLES[sort]}"
         return f"; derive a column of numbers from the text, as in CAST({_quoted(name)} AS DOUBLE)" if is_text else ""
-    if isinstance(cells, Declared | ListedGroups) and not cells.accepts(pa.string()) and is_text:
+    if isinstance(cells, Categorical | ListedGroups) and not cells.accepts(pa.string()) and is_text:
         return "; write the values as strings, or derive a column of another type from the text"
-    if isinstance(cells, Declared | ListedGroups) and pa.types.is_boolean(kind):
+    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_boolean(kind):
         return "; write the values as [false, true]"
-    if isinstance(cells, Declared | ListedGroups) and pa.types.is_integer(kind):
+    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_integer(kind):
         return "; write the values as integers, without quotes"
     return ""
 

@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-class Cells(Protocol):
+class Encoder(Protocol):
     """The interface of the ways to read a query's column."""
 
     @property
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Keys of the query that are not given, and that cells can call for."""
 
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column may have this type."""
 
-    def fitted(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, kind: pa.DataType | None) -> Self:
         """Return these cells for a column of this type; None if the format has no types."""
 
     def read(self, cells: pa.Array) -> Array:
@@ -78,7 +78,7 @@ class OfNumbers:
             return times.holds(kind, self.sort)
         return value_type(kind) in REAL_TYPES or plain.is_more_than_numbers(value_type(kind))
 
-    def fitted(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, kind: pa.DataType | None) -> Self:
         """For a column of this type: decimals, and integers that float64 does not hold, are then read as whole steps."""
         return self if kind is None or self.sort is not None else self._in_steps(kind)
 
@@ -87,7 +87,7 @@ class OfNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Reals(OfNumbers):
+class Clamped(OfNumbers):
     """Numbers; nulls and NaN become `missing`.
 
     Attributes
@@ -111,11 +111,11 @@ class Reals(OfNumbers):
     def _bound(self) -> object:
         return self.bounds[0]
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """`missing`."""
-        return self._numbers.lacks(None)
+        return self._numbers.missing_keys(None)
 
-    def _in_steps(self, kind: pa.DataType) -> Reals:
+    def _in_steps(self, kind: pa.DataType) -> Clamped:
         if self.are_floats or self.digits is not None:
             return self
         bounds, missing, digits = stepped_bounds(kind, self.bounds, self.missing)
@@ -157,18 +157,18 @@ class Reals(OfNumbers):
 class Present(OfNumbers):
     """Whether a row has a number, for statistics that leave out rows without one."""
 
-    reals: Reals
+    reals: Clamped
 
     @property
     def _bound(self) -> object:
         return self.reals.bounds[0]
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
         return ()
 
     def _in_steps(self, kind: pa.DataType) -> Present:
-        return replace(self, reals=self.reals.fitted(kind))
+        return replace(self, reals=self.reals.for_type(kind))
 
     def read(self, cells: pa.Array) -> Array:
         """True where there is a number."""
@@ -176,7 +176,7 @@ class Present(OfNumbers):
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class NotNull:
     """Whether a row has a value of any type: neither a null nor NaN, and in a format without types none of the words for missing."""
 
     @property
@@ -184,7 +184,7 @@ class Held:
         """The types, in words."""
         return "any type that is not nested"
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
         return ()
 
@@ -192,7 +192,7 @@ class Held:
         """Whether a cell is one value."""
         return not pa.types.is_nested(kind)
 
-    def fitted(self, kind: pa.DataType | None) -> Held:  # noqa: ARG002
+    def for_type(self, kind: pa.DataType | None) -> NotNull:  # noqa: ARG002
         """Return the same cells."""
         return self
 
@@ -207,7 +207,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Within(OfNumbers):
+class InRange(OfNumbers):
     """Whether the number is in [lower, upper]; a null or NaN is not."""
 
     lower: float
@@ -218,10 +218,10 @@ class Within(OfNumbers):
     def _bound(self) -> object:
         return self.lower
 
-    def _in_steps(self, kind: pa.DataType) -> Within:
+    def _in_steps(self, kind: pa.DataType) -> InRange:
         return replace(self, exact=exact_ends(kind, self.lower, self.upper)) if needs_steps(kind, (self.lower, self.upper)) else self
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
         return ()
 
@@ -251,7 +251,7 @@ def between(cells: pa.Array, lower: ExactPoints, upper: ExactPoints) -> Array:
     return inside if absent is None else inside & ~absent
 
 
-def _exactly(reals: Reals, exact: ExactPoints, cells: pa.Array, missing: int | None) -> Array:
+def _exactly(reals: Clamped, exact: ExactPoints, cells: pa.Array, missing: int | None) -> Array:
     """Places among points, with that of `missing` where a cell is null."""
     places, absent = exact.places(cells)
     if absent is None:
@@ -262,22 +262,22 @@ def _exactly(reals: Reals, exact: ExactPoints, cells: pa.Array, missing: int | N
 
 
 @dataclass(frozen=True, slots=True)
-class Binned(OfNumbers):
+class Bins(OfNumbers):
     """The number of the bin between `edges` that holds a number; numbers outside count in the first or last bin.
 
     Bin i is [edges[i], edges[i+1]), the last one with its right edge. With `skip` a row without a number has the code `size`.
     """
 
-    reals: Reals
+    reals: Clamped
     edges: tuple[float, ...]
     _inner: Points = field(repr=False)
     skip: bool = False
     exact: ExactPoints | None = field(default=None, repr=False)
 
     @classmethod
-    def between(cls, edges: tuple[float, ...], missing: float | None, *, skip: bool = False) -> Binned:
+    def between(cls, edges: tuple[float, ...], missing: float | None, *, skip: bool = False) -> Bins:
         """Bins between these edges."""
-        return cls(Reals((edges[0], edges[-1]), edges[0] if skip else missing), edges, Points(edges[1:-1]), skip)
+        return cls(Clamped((edges[0], edges[-1]), edges[0] if skip else missing), edges, Points(edges[1:-1]), skip)
 
     @property
     def size(self) -> int:
@@ -288,14 +288,14 @@ class Binned(OfNumbers):
     def _bound(self) -> object:
         return self.edges[0]
 
-    def _in_steps(self, kind: pa.DataType) -> Binned:
+    def _in_steps(self, kind: pa.DataType) -> Bins:
         if self.reals.are_floats or not needs_steps(kind, self.edges[1:-1]):
             return self
         return replace(self, exact=ExactPoints.of(self.edges[1:-1], kind, counts_equal=True))
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
-        return self.reals.lacks()
+        return self.reals.missing_keys()
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
@@ -313,19 +313,19 @@ class Binned(OfNumbers):
 
 
 @dataclass(frozen=True, slots=True)
-class OnGrid(OfNumbers):
+class Grid(OfNumbers):
     """The first point of a grid that is not below the number; the last point if all are; `size` for rows that are skipped."""
 
-    reals: Reals
+    reals: Clamped
     grid: tuple[float, ...]
     _lower: Points = field(repr=False)
     skip: bool = False
     exact: ExactPoints | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, grid: tuple[float, ...], missing: float | None, *, skip: bool = False, are_floats: bool = False) -> OnGrid:
+    def of(cls, grid: tuple[float, ...], missing: float | None, *, skip: bool = False, are_floats: bool = False) -> Grid:
         """Points of this grid."""
-        reals = Reals((grid[0], grid[-1]), grid[0] if skip else missing, are_floats=are_floats)
+        reals = Clamped((grid[0], grid[-1]), grid[0] if skip else missing, are_floats=are_floats)
         return cls(reals, grid, Points(grid[:-1]), skip)
 
     @property
@@ -337,14 +337,14 @@ class OnGrid(OfNumbers):
     def _bound(self) -> object:
         return self.grid[0]
 
-    def _in_steps(self, kind: pa.DataType) -> OnGrid:
+    def _in_steps(self, kind: pa.DataType) -> Grid:
         if self.reals.are_floats or not needs_steps(kind, self.grid[:-1]):
             return self
         return replace(self, exact=ExactPoints.of(self.grid[:-1], kind, counts_equal=False))
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
-        return self.reals.lacks()
+        return self.reals.missing_keys()
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's point."""
@@ -362,7 +362,7 @@ class OnGrid(OfNumbers):
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class Categorical:
     """Codes 0 … k − 1 of declared categories.
 
     Attributes
@@ -390,7 +390,7 @@ class Declared:
         """The types, in words."""
         return self.categories.wanted
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """`missing` and `unknown`, unless such rows count nowhere."""
         return () if self.skip else not_given(missing=self.missing, unknown=self.unknown)
 
@@ -398,9 +398,9 @@ class Declared:
         """Whether it can hold the categories."""
         return self.categories.accepts(kind)
 
-    def fitted(self, kind: pa.DataType | None) -> Declared:
+    def for_type(self, kind: pa.DataType | None) -> Categorical:
         """With categories of the column's type."""
-        return replace(self, categories=self.categories.fitted(kind))
+        return replace(self, categories=self.categories.for_type(kind))
 
     def read(self, cells: pa.Array) -> Array:
         """The codes."""
@@ -441,7 +441,7 @@ def _skipped(codes: Array, present: Array, code: int) -> Array:
     return codes if present.all() else np.where(present, codes, np.intp(code))
 
 
-def read_column(rows: Rows, name: str, cells: Cells, *, curator: bool = False) -> Array:
+def read_column(rows: Rows, name: str, cells: Encoder, *, curator: bool = False) -> Array:
     """Read a column as `cells` do; raises `DataError` at a cell that the job declares nothing for, with its position for a curator."""
     try:
         return cells.read(rows.batch.column(name))

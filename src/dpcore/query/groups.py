@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
-from dpcore.query.encoders import Cells, OfNumbers, as_numbers, between, exact_ends
+from dpcore.query.encoders import Encoder, OfNumbers, as_numbers, between, exact_ends
 from dpcore.query.grids import ExactPoints, Points, needs_steps
 from dpcore.query.group_fields import PRIVATE, Combinations, combinations_of, place_of_day
 from dpcore.tables.types import dates
@@ -145,9 +145,9 @@ class Grouping:
         """The columns."""
         return tuple(name for name, _ in self.columns)
 
-    def fitted(self, kind: Callable[[str], pa.DataType | None]) -> Grouping:
+    def for_type(self, kind: Callable[[str], pa.DataType | None]) -> Grouping:
         """The same groups for columns of these types."""
-        return replace(self, columns=tuple((name, cells.fitted(kind(name))) for name, cells in self.columns))
+        return replace(self, columns=tuple((name, cells.for_type(kind(name))) for name, cells in self.columns))
 
     @property
     def key_type(self) -> pa.DataType:
@@ -178,7 +178,7 @@ class Grouping:
         codes = np.unravel_index(np.arange(self.size), self._sizes) if self.wanted is None else tuple(self.wanted.codes.T)
         return [[keys[code] for code in column.tolist()] for keys, column in zip(columns, codes, strict=True)]
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The columns and the groups, as the document has them: one list of keys, or one for each column."""
         keys, said = self.keys(), {"groups_released": True} if self.released else {}
         if not self.listed:
@@ -222,7 +222,7 @@ def _some(categories: Categories | None) -> Categories:
     return categories
 
 
-class GroupCells(Cells, Protocol):
+class GroupCells(Encoder, Protocol):
     """The interface of the ways to read a column of groups: codes 0 … size − 1, and `size` for rows in none. They lack nothing."""
 
     @property
@@ -258,7 +258,7 @@ class ListedGroups:
         """The types, in words."""
         return self.categories.wanted
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing."""
         return ()
 
@@ -266,9 +266,9 @@ class ListedGroups:
         """Whether it can hold the values."""
         return self.categories.accepts(kind)
 
-    def fitted(self, kind: pa.DataType | None) -> ListedGroups:
+    def for_type(self, kind: pa.DataType | None) -> ListedGroups:
         """With values of the column's type."""
-        return replace(self, categories=self.categories.fitted(kind))
+        return replace(self, categories=self.categories.for_type(kind))
 
     def read(self, cells: pa.Array) -> Array:
         """The codes."""
@@ -316,7 +316,7 @@ class BinGroups(OfNumbers):
     def _bound(self) -> object:
         return self.edges[0]
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing."""
         return ()
 
@@ -378,7 +378,7 @@ class DateGroups:
         """The types, in words."""
         return dates.WANTED
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing."""
         return ()
 
@@ -386,7 +386,7 @@ class DateGroups:
         """Whether it can hold dates."""
         return dates.holds_days(kind)
 
-    def fitted(self, kind: pa.DataType | None) -> DateGroups:  # noqa: ARG002
+    def for_type(self, kind: pa.DataType | None) -> DateGroups:  # noqa: ARG002
         """Return the same groups."""
         return self
 

@@ -208,7 +208,7 @@ def count_units(
     plan : ReleasePlan
         The job.
     place : int
-        The place of the query, which is a `KeysAnswer`.
+        The place of the query, which is a `KeysEstimator`.
     kept : Kept or None
         The rows that take part; None if all do.
     spill : Path
@@ -233,8 +233,8 @@ def words_of(plan: ReleasePlan, place: int) -> str:
 
 def grouping_of(plan: ReleasePlan, place: int) -> Any:
     """The groups of a query for keys."""
-    answer: Any = plan.answers[place]
-    return answer.private
+    estimator: Any = plan.estimators[place]
+    return estimator.private
 
 
 class _Counting:

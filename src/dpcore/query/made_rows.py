@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
-from dpcore.query.encoders import Binned, Declared
+from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.noise import Draw
 from dpcore.query.statistics import Statistic
 
@@ -163,19 +163,19 @@ class TableColumn:
     """
 
     name: str
-    cells: Binned | Declared
+    cells: Bins | Categorical
     integers: bool = False
 
     @property
     def type(self) -> pa.DataType:
         """Type of the categories, or of numbers."""
-        if isinstance(self.cells, Declared):
+        if isinstance(self.cells, Categorical):
             return self.cells.categories.type
         return pa.int64() if self.integers else pa.float64()
 
     def values(self, codes: Array, rng: Stream | None) -> pa.Array:
         """A value for each code of a cell; `rng` is for bins."""
-        if isinstance(self.cells, Declared):
+        if isinstance(self.cells, Categorical):
             return self.cells.categories.values(codes, self.type)
         edges = np.array(self.cells.edges)
         if self.integers:
@@ -225,7 +225,7 @@ class Table:
         self.rows, self._columns, self._joint = rows, columns, joint
         self._lookups = [_Lookup(each) for each in weights]
         self._choices = [Draw(rng) for _ in joint]
-        self._inside = {place: Draw(rng) for place, column in enumerate(columns) if isinstance(column.cells, Binned)}
+        self._inside = {place: Draw(rng) for place, column in enumerate(columns) if isinstance(column.cells, Bins)}
 
     def batches(self, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """All rows, so many at a time; the rows are the same however they are cut."""

@@ -11,7 +11,7 @@ from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.query.composition import composed_by
 from dpcore.query.derivations import derivations_of, mend
-from dpcore.query.encoders import Declared, Reals
+from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import Asked
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dpcore._addresses import Location
-    from dpcore.query.answers import Answer
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator
     from dpcore.query.groups import Grouping
     from dpcore.query.query_sections import Grouped, QuerySection
     from dpcore.query.reads import PrivateGrouping
@@ -61,7 +61,7 @@ class ReleasePlan(JobPlan):
         The job file.
     inputs : Inputs
         The files.
-    answers : tuple of Answer
+    estimators : tuple of Estimator
         In the order of the job, which is the order of their nonces and of the output.
     read_types : dict
         Type of each column that is read.
@@ -86,7 +86,7 @@ class ReleasePlan(JobPlan):
     """
 
     job: ReleaseJob
-    answers: tuple[Answer, ...]
+    estimators: tuple[Estimator, ...]
     grouping: Grouping | PrivateGrouping | None
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
@@ -95,7 +95,7 @@ class ReleasePlan(JobPlan):
     @property
     def reads_again(self) -> bool:
         """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
-        return self.unit_type is not None or any(answer.waits_for_keys or answer.measure_of_bins for answer in self.answers)
+        return self.unit_type is not None or any(estimator.waits_for_keys or estimator.measure_of_bins for estimator in self.estimators)
 
 
 def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
@@ -151,7 +151,7 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     ...         "query": [{"name": "smokers", "kind": "mean", "column": "smoker", "lower": 0, "upper": 1, "epsilon": 1.0}],
     ...     }
     ...     plan = make_release_plan(parse_release_job(job))
-    >>> plan.answers[0].noise[0].law, plan.rows
+    >>> plan.estimators[0].noise[0].law, plan.rows
     ('laplace', 1000)
     """
     check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
@@ -200,17 +200,17 @@ def planned(
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
-    job, answers = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
+    job, estimators = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
     return ReleasePlan(
         job=job,
         inputs=inputs,
-        answers=answers,
+        estimators=estimators,
         read_types=found.schemas.read_types,
         output=output,
         rows=found.schemas.rows,
         unit_type=found.schemas.unit_type,
         grouping=next((read.groups for read in found.reads if read.groups is not None), None),
-        publication=publication(_spend(job, answers)),
+        publication=publication(_spend(job, estimators)),
         curator=curator,
         derivations=found.derivations,
         by_value=found.by_value,
@@ -257,7 +257,7 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     fitting = with_values(infos, named)
     key = key_of(job.testing)
     found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, infos)
-    found.reads = _with_one_grouping(job, [read.fitted(fitting, found.derived) for read in reads])
+    found.reads = _with_one_grouping(job, [read.for_type(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:
             schemas.read_types = {} if info.types is not None else dict.fromkeys(named, pa.binary())
@@ -285,7 +285,7 @@ def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
     """Raise `JobError` if a row could end a job with a ledger."""
     for position, (query, read) in enumerate(zip(job.query, reads, strict=True)):
         for name, cells in read.columns():
-            keys = cells.lacks()
+            keys = cells.missing_keys()
             if keys and job.ledger is not None:
                 raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
 
@@ -296,7 +296,7 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
             if name not in types:
                 continue  # text of a format without types
             if not cells.accepts(types[name]):
-                declared = " with these categories" if isinstance(cells, Declared | ListedGroups) else ""
+                declared = " with these categories" if isinstance(cells, Categorical | ListedGroups) else ""
                 asked = f"{query.name!r} ({query.kind}{declared})"
                 if query.grouping is not None and name in query.grouping[0] and name != getattr(query, "column", None):
                     asked = f"group_by of {query.name!r}"
@@ -325,12 +325,12 @@ def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
     return [*files, ("output.path", output)]
 
 
-def _spend(job: ReleaseJob, answers: tuple[Answer, ...]) -> Spend:
+def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Spend:
     """(ε, δ) of the whole job, and the ρ of each query if it is known."""
     count = len(job.query)
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
-    guarantees = (Privacy(answer.section.epsilon, answer.section.delta, job.privacy.relation) for answer in answers)
-    parts = (whole if answer.rho is None else answer.rho for answer, whole in zip(answers, guarantees, strict=True))
+    guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
+    parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     return Spend(what, job.total, tuple(parts), recorded(_asked(job, query) for query in job.query))
 
 
@@ -350,16 +350,16 @@ def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
 
 def read_of(position: int, query: QuerySection, unit: str = "row") -> Read:
     """How a query reads its columns, and that of its groups, as far as the job says; one about whole units reads the unit first."""
-    units: tuple[tuple[str, Cells], ...] = ((unit, UnitCells()),) if unit != "row" and query.is_about_units else ()
+    units: tuple[tuple[str, Encoder], ...] = ((unit, UnitCells()),) if unit != "row" and query.is_about_units else ()
     return Read((*units, *kind_of(query).columns(position, query)), groups_of(query))
 
 
-def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Answer:
+def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str, bool]) -> Estimator:
     """The answer to a query, with its noise; `integers` says which columns hold integers. What it refuses costs nothing."""
     query = job.query[position]
     try:
         stepped = in_steps(query, *_bounds(read))
-        return kind_of(query).answer(stepped, Asked(job.privacy, read, contribution(job, stepped), integers))
+        return kind_of(query).estimator(stepped, Asked(job.privacy, read, contribution(job, stepped), integers))
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
@@ -368,7 +368,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
 
 def _bounds(read: Read) -> tuple[list[tuple[float, float]], list[float | None]]:
     """The bounds of the columns of numbers, and what stands for their nulls."""
-    reals = [cells for _, cells in read.cells if isinstance(cells, Reals)]
+    reals = [cells for _, cells in read.cells if isinstance(cells, Clamped)]
     return [each.bounds for each in reals], [each.missing for each in reals]
 
 

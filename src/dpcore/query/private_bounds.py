@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from dpcore._exact.intervals import fraction_up
-from dpcore.query.answers import Answer
+from dpcore.query.estimators import Estimator
 from dpcore.query.fields import MAX_CELLS
 from dpcore.query.grids import EDGES, LOG_BINS
 from dpcore.query.noise import described, half_width_of, integer_noise, part_of, rho_of
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import IntegerNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import IntegerNoise
     from dpcore.query.noise import Noise
     from dpcore.query.sensitivity import Contribution
     from dpcore.rng import Stream
 
     Array = npt.NDArray[Any]
-    Columns = tuple[tuple[str, Cells], ...]
+    Columns = tuple[tuple[str, Encoder], ...]
 
 
 EMPTY_PASSES = 1e-6
@@ -62,7 +62,7 @@ class Calibrating(Protocol):
 
     numbers_of_answer: ClassVar[tuple[str, ...]]
 
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """The answer between declared bounds, to the whole table or to one of so many groups."""
 
     def numbers(self, query: Any, columns: Columns) -> Columns:
@@ -73,7 +73,7 @@ class Calibrating(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateBounds(Answer):
+class PrivateBounds(Estimator):
     """A query between bounds that are found.
 
     Attributes
@@ -106,13 +106,13 @@ class PrivateBounds(Answer):
     found: tuple[int, ...] | None = None
 
     @classmethod
-    def made(cls, kind: Calibrating, section: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Self:
+    def calibrate(cls, kind: Calibrating, section: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Self:
         """Calibrate it; it is tried between the widest and the narrowest bounds, as what is refused must be refused before it costs."""
-        made = cls(kind, section, columns, integer_noise(section.bounds_epsilon, 0.0, bound.cells, relation), bound, relation, groups)
+        calibrate = cls(kind, section, columns, integer_noise(section.bounds_epsilon, 0.0, bound.cells, relation), bound, relation, groups)
         middle = LOG_BINS // 2
         for ends in ((0, LOG_BINS), (middle, middle + 1)):
-            made.between(*ends)
-        return made
+            calibrate.between(*ends)
+        return calibrate
 
     @property
     def measure_of_bins(self) -> Measure | None:
@@ -127,16 +127,16 @@ class PrivateBounds(Answer):
         return self.inner.measure if self.found else None
 
     @property
-    def inner(self) -> Answer:
+    def inner(self) -> Estimator:
         """The answer between the bounds, or the widest ones as long as they are not known."""
         return self.between(*(self.found or (0, LOG_BINS)))
 
-    def between(self, low: int, high: int) -> Answer:
+    def between(self, low: int, high: int) -> Estimator:
         """The answer between two ends of bins."""
         section = self.section.model_copy(update={"epsilon": rest_epsilon(self.section)})
         most = MAX_CELLS if self.found is None else self.groups
         section, columns = self.kind.between(section, self.columns, low, high, most)
-        return replace(self.kind.each(section, columns, self.bound, self.relation, self.answered), grouping=self.grouping)
+        return replace(self.kind.calibrate(section, columns, self.bound, self.relation, self.answered), grouping=self.grouping)
 
     @property
     def threshold(self) -> int:
@@ -162,9 +162,9 @@ class PrivateBounds(Answer):
         )
         return (("bounds", found), *self.inner.ways)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """What the job says, and what follows from it."""
-        said = {**self.inner.declared(), "lower": None, "upper": None}
+        said = {**self.inner.parameters(), "lower": None, "upper": None}
         said.pop("grid", None)  # thousands of points
         return {**said, "bounds": {"epsilon": self.section.bounds_epsilon, "threshold": self.threshold}}
 
@@ -190,18 +190,18 @@ class PrivateBounds(Answer):
         if rng is not None:
             rng.position()
         inner, (low, high) = self.inner, self.found
-        said = {**inner.declared(), **inner.release(total, rng)}
+        said = {**inner.parameters(), **inner.release(total, rng)}
         said.pop("grid", None)
         drawn = said.get("noise", [noise.document() for noise in inner.noise])
         return {**said, "lower": EDGES[low], "upper": EDGES[high], "noise": [bins, *drawn]}
 
 
-def with_bounds(answers: Sequence[Answer], bins: Sequence[Array], stream: Callable[[int], Stream | None]) -> tuple[Answer, ...]:
+def with_bounds(estimators: Sequence[Estimator], bins: Sequence[Array], stream: Callable[[int], Stream | None]) -> tuple[Estimator, ...]:
     """The answers between bounds that are released now, given the rows in each bin.
 
     Parameters
     ----------
-    answers : sequence of Answer
+    estimators : sequence of Estimator
         Those of a job; the keys of its groups are known.
     bins : sequence of ndarray
         What the pass over `measure_of_bins` found for each query.
@@ -209,10 +209,10 @@ def with_bounds(answers: Sequence[Answer], bins: Sequence[Array], stream: Callab
         The stream of a query by its place.
     """
 
-    def known(place: int, answer: Any) -> Any:
-        return replace(answer, found=answer.ends(bins[place], stream(place))) if answer.measure_of_bins is not None else answer
+    def known(place: int, estimator: Any) -> Any:
+        return replace(estimator, found=estimator.ends(bins[place], stream(place))) if estimator.measure_of_bins is not None else estimator
 
-    return tuple(known(place, answer) for place, answer in enumerate(answers))
+    return tuple(known(place, estimator) for place, estimator in enumerate(estimators))
 
 
 def rest_epsilon(section: Any) -> float:

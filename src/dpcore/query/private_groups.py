@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from dpcore.query.answers import Answer
+from dpcore.query.estimators import Estimator
 from dpcore.query.noise import Noise
 from dpcore.selection._partition_rules import GaussianThreshold, partition_rule
 
@@ -39,7 +39,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class KeysAnswer(Answer):
+class KeysEstimator(Estimator):
     """Which keys of a grouping may be named: an exact selection on the number of distinct units of each.
 
     Attributes
@@ -65,7 +65,7 @@ class KeysAnswer(Answer):
     waits_for_keys = True
 
     @classmethod
-    def made(cls, section: QuerySection, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysAnswer:
+    def calibrate(cls, section: QuerySection, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysEstimator:
         """Calibrate it: a unit of m rows is in at most m groups, and in γ if the job bounds them."""
         touched = bound.rows if bound.groups is None else min(bound.rows, bound.groups)
         rule = partition_rule(section.epsilon, section.delta, touched, relation, "best")
@@ -83,12 +83,12 @@ class KeysAnswer(Answer):
             return (Noise("gaussian", self.changed**0.5, self.rule.scale),)
         return (Noise("truncated_geometric", 1.0, self.changed / self.section.epsilon),)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The columns, and the number of units of which half of the groups are released."""
-        return {"group_by": self.private.declared()["group_by"], "half_released_at": self.rule.half}
+        return {"group_by": self.private.parameters()["group_by"], "half_released_at": self.rule.half}
 
     def release(self, total: Keys, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
         """The keys that were released before the pass over the rows."""
-        groups = total.grouping.declared()["groups"]
+        groups = total.grouping.parameters()["groups"]
         note = {"note": f"more groups were released; the first {total.grouping.size:,} in order are kept"} if total.is_cut else {}
         return {"value": groups, "stderr": None, "interval": None, **note}

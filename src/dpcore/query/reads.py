@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.errors import JobError, ParameterError
-from dpcore.query.encoders import Binned, Declared, OfNumbers, Present, Reals
+from dpcore.query.encoders import Bins, Categorical, Clamped, OfNumbers, Present
 from dpcore.query.fields import MAX_CELLS, SKIP
 from dpcore.query.group_fields import MAX_GROUPS, PRIVATE
 from dpcore.query.groups import Grouping, Wanted, grouping_of
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.groups import GroupCells
     from dpcore.query.query_sections import BoundedQuery, CellsSection, QuerySection
     from dpcore.tables.pieces import FileInfo
@@ -67,7 +67,7 @@ class KeyGroups:
         """The types, in words."""
         return self.column.wanted
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing."""
         return ()
 
@@ -75,7 +75,7 @@ class KeyGroups:
         """Whether it can hold keys."""
         return self.column.accepts(kind)
 
-    def fitted(self, kind: pa.DataType | None) -> KeyGroups:  # noqa: ARG002
+    def for_type(self, kind: pa.DataType | None) -> KeyGroups:  # noqa: ARG002
         """Return the same groups: they were found in columns of this type."""
         return self
 
@@ -132,9 +132,9 @@ class PrivateGrouping:
         """Type of what says which group a row is in."""
         return pa.binary()
 
-    def fitted(self, kind: Callable[[str], pa.DataType | None]) -> PrivateGrouping:
+    def for_type(self, kind: Callable[[str], pa.DataType | None]) -> PrivateGrouping:
         """The same groups for columns of these types."""
-        return replace(self, columns=tuple((name, column.fitted(kind(name))) for name, column in self.columns))
+        return replace(self, columns=tuple((name, column.for_type(kind(name))) for name, column in self.columns))
 
     def keyed(self, batch: pa.RecordBatch) -> pa.Array:
         """The key of each row, as bytes; null in no group."""
@@ -144,7 +144,7 @@ class PrivateGrouping:
         """Not known yet: answers have the groups of `released` when rows are added up."""
         raise AssertionError(self.names, len(batch))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """What the document has before the keys are known."""
         return {"group_by": list(self.names) if self.listed else self.names[0], "groups": "private"}
 
@@ -166,37 +166,37 @@ class PrivateGrouping:
 class Read:
     """The way in which a query reads its columns, and the column of its groups."""
 
-    cells: tuple[tuple[str, Cells], ...]
+    cells: tuple[tuple[str, Encoder], ...]
     groups: Grouping | PrivateGrouping | None
 
-    def columns(self) -> list[tuple[str, Cells | GroupCells | KeyColumn]]:
+    def columns(self) -> list[tuple[str, Encoder | GroupCells | KeyColumn]]:
         """The columns that are read, by name."""
         return [*self.cells, *(() if self.groups is None else self.groups.columns)]
 
     @property
-    def only(self) -> Cells | None:
+    def only(self) -> Encoder | None:
         """The way in which the single column of a query is read, if it has one."""
         return self.cells[0][1] if self.cells else None
 
-    def fitted(self, info: FileInfo, derived: Mapping[str, pa.DataType]) -> Read:
+    def for_type(self, info: FileInfo, derived: Mapping[str, pa.DataType]) -> Read:
         """Return the same for the types of a file, and of derived columns."""
 
         def kind(name: str) -> pa.DataType | None:
             return derived.get(name, None if info.types is None or name in derived else info.types[name])
 
         cells = tuple((name, _fitted(name, each, kind(name))) for name, each in self.cells)
-        return Read(cells, None if self.groups is None else self.groups.fitted(kind))
+        return Read(cells, None if self.groups is None else self.groups.for_type(kind))
 
 
-def _fitted(name: str, cells: Cells, kind: pa.DataType | None) -> Cells:
+def _fitted(name: str, cells: Encoder, kind: pa.DataType | None) -> Encoder:
     """Cells for a column of this type; what is wrong with numbers names the column."""
     try:
-        return cells.fitted(kind)
+        return cells.for_type(kind)
     except JobError as error:
         raise JobError(f"column {name!r}: {error}" if isinstance(cells, OfNumbers) else str(error)) from None
 
 
-def reals(query: QuerySection, columns: Iterable[tuple[str, Reals]]) -> tuple[tuple[str, Cells], ...]:
+def reals(query: QuerySection, columns: Iterable[tuple[str, Clamped]]) -> tuple[tuple[str, Encoder], ...]:
     """Numbers; if rows without one are skipped, followed by where they are."""
     asked = list(columns)
     if not skips(query):
@@ -205,29 +205,29 @@ def reals(query: QuerySection, columns: Iterable[tuple[str, Reals]]) -> tuple[tu
     return (*filled, *((name, Present(cells)) for name, cells in filled))
 
 
-def celled(position: int, query: QuerySection, section: CellsSection) -> Declared | Binned:
+def celled(position: int, query: QuerySection, section: CellsSection) -> Categorical | Bins:
     """Declared categories or bins."""
     if section.cuts is not None:
         skip = skips(section)
         missing = None if skip else timed(section.missing) or section.missing
-        return Binned.between(section.cuts, None if missing is None else float(missing), skip=skip)
+        return Bins.between(section.cuts, None if missing is None else float(missing), skip=skip)
     categories = listed(position, query, declared_by(section.categories, section.categories_file, section.k))
-    return Declared(categories, section.missing, section.unknown)
+    return Categorical(categories, section.missing, section.unknown)
 
 
-def clamped(query: BoundedQuery) -> tuple[tuple[str, Cells], ...]:
+def clamped(query: BoundedQuery) -> tuple[tuple[str, Encoder], ...]:
     """The numbers of a column between bounds."""
     stand_in = None if isinstance(query.missing, str) else query.missing
-    return reals(query, [(query.column, Reals((query.lower, query.upper), stand_in, are_floats=query.bounds is not None))])
+    return reals(query, [(query.column, Clamped((query.lower, query.upper), stand_in, are_floats=query.bounds is not None))])
 
 
-def check_stand_ins(section: CellsSection, cells: Binned | Declared, *, skips: bool) -> None:
+def check_stand_ins(section: CellsSection, cells: Bins | Categorical, *, skips: bool) -> None:
     """Check the replacements in a file of categories, which was not read when the job was; `skips` if rows may be left out."""
     for key in ("missing", "unknown"):
         value = getattr(section, key)
         if value == SKIP and skips:
             continue
-        if isinstance(cells, Declared) and value is not None and cells.categories.code(value) is None:
+        if isinstance(cells, Categorical) and value is not None and cells.categories.code(value) is None:
             raise ParameterError(f"{section.whose_cells}{key} must be one of the categories, got {value!r}")
 
 

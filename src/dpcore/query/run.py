@@ -38,10 +38,10 @@ from dpcore.tables.types.timed import DAY, plainly, sort_of, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.local_backend import Passes, Room
     from dpcore.query.made_rows import Table, TableColumn
-    from dpcore.query.private_groups import KeysAnswer
+    from dpcore.query.private_groups import KeysEstimator
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
     from dpcore.rng import Stream
@@ -139,13 +139,13 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
     """
     with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
         tables = {
-            place: opened.enter_context(open_table(publication, plan.job, answer.section, answer.table))
-            for place, answer in enumerate(plan.answers)
-            if answer.table is not None
+            place: opened.enter_context(open_table(publication, plan.job, estimator.section, estimator.table))
+            for place, estimator in enumerate(plan.estimators)
+            if estimator.table is not None
         }
         output = publication.open(plan.output)
         if publication.charge.is_recorded:
-            output.allocate(ANSWER_BYTES * len(plan.answers))
+            output.allocate(ANSWER_BYTES * len(plan.estimators))
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
         document = document_of(*measured(plan, passes(output)), tables, progress)
@@ -163,12 +163,12 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
     if plan.unit_type is not None and plan.job.chooses_rows:
         passes.choose_rows(plan)
     keys = select_keys(plan, passes, lambda place: stream_of(plan, place))
-    plan = with_keys(plan, [keys.get(place) for place in range(len(plan.answers))])
-    counting = [answer.measure_of_bins for answer in plan.answers]
+    plan = with_keys(plan, [keys.get(place) for place in range(len(plan.estimators))])
+    counting = [estimator.measure_of_bins for estimator in plan.estimators]
     if any(counting):
         bins, _ = passes.add_up(plan, counting, "finding bounds")
-        plan = replace(plan, answers=with_bounds(plan.answers, bins, lambda place: stream_of(plan, place)))
-    totals, rows = passes.add_up(plan, [answer.measure for answer in plan.answers], "adding up")
+        plan = replace(plan, estimators=with_bounds(plan.estimators, bins, lambda place: stream_of(plan, place)))
+    totals, rows = passes.add_up(plan, [estimator.measure for estimator in plan.estimators], "adding up")
     return plan, [keys.get(place, total) for place, total in enumerate(totals)], rows
 
 
@@ -185,15 +185,15 @@ def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[in
 
 
 def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
-    answer = plan.answers[place]
-    section, spent = answer.section, plan.job.spent_on(answer.section)
+    estimator = plan.estimators[place]
+    section, spent = estimator.section, plan.job.spent_on(estimator.section)
     rng = stream_of(plan, place)
     if table is not None:
-        said = answer.released_with_table(total, rng, lambda rows: write_rows(rows, table, progress))
-    elif answer.grouping is not None and answer.grouping.size == 0:
+        said = estimator.released_with_table(total, rng, lambda rows: write_rows(rows, table, progress))
+    elif estimator.grouping is not None and estimator.grouping.size == 0:
         said = {"value": [], "stderr": [], "interval": []}
     else:
-        said = answer.release(total, rng)
+        said = estimator.release(total, rng)
     unused = plan.job.unused.get(section.name)
     if unused is not None:
         said = {**said, "note": f"{said['note']}; {unused} was given and is not used"}
@@ -203,11 +203,11 @@ def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, p
         "column": section.column,
         "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
         **({} if section.where is None else {"where": section.where}),
-        **answer.public_parameters(),
+        **estimator.public_parameters(),
         **said,
         "confidence": section.confidence,
         # Scales that follow from an earlier part of the answer are known to the answer only.
-        "noise": said.get("noise", [noise.document() for noise in answer.noise]),
+        "noise": said.get("noise", [noise.document() for noise in estimator.noise]),
     }
     return in_words(section, in_own_unit(section, document))
 
@@ -251,10 +251,10 @@ def select_keys(plan: ReleasePlan, passes: Passes, stream: Callable[[int], Strea
         The stream of a query by its place.
     """
     found: dict[int, Keys] = {}
-    for place, answer in enumerate(plan.answers):
-        if answer.waits_for_keys:
-            keyed: Any = answer
-            decision = Decision(keyed, most_keys(plan.answers, keyed.private), Draw(stream(place)), passes.threads)
+    for place, estimator in enumerate(plan.estimators):
+        if estimator.waits_for_keys:
+            keyed: Any = estimator
+            decision = Decision(keyed, most_keys(plan.estimators, keyed.private), Draw(stream(place)), passes.threads)
             found[place] = passes.count_units(plan, place, decision.of)
     return found
 
@@ -265,7 +265,7 @@ class Decision:
 
     Attributes
     ----------
-    answer : KeysAnswer
+    estimator : KeysEstimator
         The query.
     most : int
         Keys that may be released.
@@ -275,7 +275,7 @@ class Decision:
         Threads that draw.
     """
 
-    answer: KeysAnswer
+    estimator: KeysEstimator
     most: int
     draw: Draw
     threads: int
@@ -283,14 +283,14 @@ class Decision:
     def of(self, counted: Iterable[pa.RecordBatch]) -> Keys:
         """The keys to release, given all keys in order, as `key`, and the number of units of each, as `n`."""
         keys = list(self._released(counted))
-        return Keys(self.answer.private.released(keys[: self.most]), len(keys) > self.most)
+        return Keys(self.estimator.private.released(keys[: self.most]), len(keys) > self.most)
 
     def _released(self, counted: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
         """The released keys, in order, and one more than are wanted if there are more."""
         first = found = 0
         for batch in counted:
             counts = batch.column("n").to_numpy()
-            mask = self.answer.rule.release(counts, self.draw.at(first), self.threads)
+            mask = self.estimator.rule.release(counts, self.draw.at(first), self.threads)
             first += len(counts)
             keys = batch.column("key").take(pa.array(np.flatnonzero(mask))).to_pylist()
             yield from keys[: self.most + 1 - found]
@@ -299,12 +299,12 @@ class Decision:
                 return
 
 
-def most_keys(answers: Sequence[Answer], grouping: PrivateGrouping) -> int:
+def most_keys(estimators: Sequence[Estimator], grouping: PrivateGrouping) -> int:
     """How many keys may be released, so that no answer has more cells than are allowed."""
     most = MAX_GROUPS
-    for answer in answers:
-        if answer.grouping is not None and answer.grouping.names == grouping.names:
-            most = min(most, MAX_CELLS // answer.fewest_cells)
+    for estimator in estimators:
+        if estimator.grouping is not None and estimator.grouping.names == grouping.names:
+            most = min(most, MAX_CELLS // estimator.fewest_cells)
     return most
 
 
@@ -314,11 +314,11 @@ def with_keys(plan: ReleasePlan, totals: Sequence[Any]) -> ReleasePlan:
     # Queries that share their groups go on to share them: the group of a row is then looked up once.
     both = {(names, listed): replace(grouping, listed=listed) for names, grouping in found.items() for listed in (False, True)}
 
-    def known(answer: Any) -> Any:
-        grouping = answer.grouping
-        return replace(answer, grouping=both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else answer
+    def known(estimator: Any) -> Any:
+        grouping = estimator.grouping
+        return replace(estimator, grouping=both[grouping.names, grouping.listed]) if isinstance(grouping, PrivateGrouping) else estimator
 
-    return replace(plan, answers=tuple(map(known, plan.answers)))
+    return replace(plan, estimators=tuple(map(known, plan.estimators)))
 
 
 def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:

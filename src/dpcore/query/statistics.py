@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.grids import Steps
     from dpcore.query.groups import Grouping
     from dpcore.query.reads import PrivateGrouping
@@ -132,7 +132,7 @@ class Measure:
         The groups of rows.
     """
 
-    reads: tuple[tuple[str, Cells], ...]
+    reads: tuple[tuple[str, Encoder], ...]
     statistic: Statistic
     grouping: Grouping | PrivateGrouping | None = None
 

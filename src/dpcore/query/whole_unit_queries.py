@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
-from dpcore.query.answers import OneDraw
+from dpcore.query.estimators import OneDraw
 from dpcore.query.statistics import Statistic
 from dpcore.query.unit_statistics import Gathered
 from dpcore.tables.types.different import WANTED, compared_as, different, sort_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.query_sections import ReleasePrivacy
     from dpcore.query.reads import Read
     from dpcore.query.statistics import ReadRows
@@ -69,7 +69,7 @@ class UnitCells:
         """The type in which units are compared."""
         return compared_type(pa.binary() if self.kind is None else self.kind)
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: the job says what is done with rows that name no unit."""
         return ()
 
@@ -77,7 +77,7 @@ class UnitCells:
         """Accept any type: that of the unit is checked for the whole job."""
         return True
 
-    def fitted(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, kind: pa.DataType | None) -> Self:
         """For a column of this type."""
         return type(self)(pa.binary() if kind is None else unit_type(kind))
 
@@ -106,7 +106,7 @@ class DifferentCells:
     def _sort(self) -> str:
         return "nothing" if self.sort is None else self.sort
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: rows without a value count nowhere."""
         return ()
 
@@ -115,7 +115,7 @@ class DifferentCells:
         found = sort_of(kind)
         return found is not None and (self.sort is None or found in {self.sort, "nothing"})
 
-    def fitted(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, kind: pa.DataType | None) -> Self:
         """For a column of this type."""
         return type(self)(sort_of(kind))
 
@@ -143,14 +143,14 @@ class Whole:
     nameless: bool
 
     @classmethod
-    def of(cls, privacy: ReleasePrivacy, read: Read) -> tuple[Whole, tuple[Cells, ...]]:
+    def of(cls, privacy: ReleasePrivacy, read: Read) -> tuple[Whole, tuple[Encoder, ...]]:
         """What answers to a query about units depend on, and how it reads its other columns."""
         units = [cells for _, cells in read.cells if isinstance(cells, UnitCells)]
         whole = cls(privacy.unit, units[0] if units else None, privacy.null_rows_are_units)
         return whole, tuple(cells for _, cells in read.cells[len(units) :])
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The unit, if it is a column."""
         return () if self.unit is None else ((self.name, self.unit),)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.statistics import Measure
     from dpcore.spark.table_input import SparkInput
@@ -78,7 +78,7 @@ class SparkPasses:
 
     def check_sizes(self, plan: ReleasePlan) -> None:
         """Raise `JobError` if the statistics of queries whose groups are declared are too large: call it before a job is charged."""
-        known = [None if _waits(answer) else answer.measure for answer in plan.answers]
+        known = [None if _waits(estimator) else estimator.measure for estimator in plan.estimators]
         info = self._info(_columns(plan, _names_of(known)))
         _check_size(len(PartJob.of(plan, together(known), info).added_up([]).packed()))
 
@@ -99,12 +99,12 @@ class SparkPasses:
         """Let tasks count the units of their keys, and Spark add up the counts of each key, in the order of keys."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        answer: Any = plan.answers[place]
-        job, frame = self._prepared(plan, [], answer.private.names)
+        estimator: Any = plan.estimators[place]
+        job, frame = self._prepared(plan, [], estimator.private.names)
         counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
         counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
         counted = counted.repartitionByRange(self._partitions(frame), "key").sortWithinPartitions("key")
-        stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, answer.private.names))}"
+        stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, estimator.private.names))}"
         return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
 
     def _run(self, action: Callable[[], Found], stage: str) -> Found:
@@ -220,12 +220,12 @@ def _column(place: str, field: pa.Field | None) -> Any:
 
 def moves_rows(plan: ReleasePlan) -> bool:
     """Whether tasks hand rows or cells of rows to others: those of a unit, or values that are counted once."""
-    return plan.unit_type is not None or any(listing([answer.measure for answer in plan.answers]))
+    return plan.unit_type is not None or any(listing([estimator.measure for estimator in plan.estimators]))
 
 
-def _waits(answer: Answer) -> bool:
+def _waits(estimator: Estimator) -> bool:
     """Whether the size of a statistic depends on keys or bounds that another pass finds."""
-    return answer.waits_for_keys or isinstance(answer.grouping, PrivateGrouping) or answer.measure_of_bins is not None
+    return estimator.waits_for_keys or isinstance(estimator.grouping, PrivateGrouping) or estimator.measure_of_bins is not None
 
 
 def _check_size(size: int) -> None:

@@ -93,7 +93,7 @@ def release(
     others = input_places(inputs.snapshot.files)
     plan = written_plan(parsed, inputs, overwrite=overwrite, others=others) if is_written else make_unwritten_plan(parsed, inputs)
     document = answered_by_spark(plan, session, progress, is_written=is_written)
-    places = range(len(plan.answers))
+    places = range(len(plan.estimators))
     source = SparkSource(inputs.frame, parsed.input.path)
     answers = Answered(source.native, source.name, document, TablePlan.of(plan), places)
     found = {each["name"]: TableResult(answers, place) for place, each in enumerate(document["queries"])}

@@ -188,7 +188,7 @@ def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, text
     JobError
         If categories of a file do not fit.
     """
-    categories = None if column.categories is None else column.categories.fitted(kind)
+    categories = None if column.categories is None else column.categories.for_type(kind)
     column = _for_job(position, column.section, lambda: _made(column.section, categories))
     reports = column.reports
     if isinstance(reports, CategoryReports) and kind is not None and not reports.categories.are_text:

@@ -45,7 +45,7 @@ def part_job(names, info, **privacy):
     privacy = {"max_epsilon": 1.0, "unit": "u", "max_rows_per_unit": 1} | privacy
     job = {"version": 1, "input": {"path": "f.csv"}, "output": {"path": os.devnull}, "privacy": privacy, "query": [COUNT]}
     plan = make_unwritten_plan(parse_release_job(job), PartInput.of(info, []))
-    return PartJob.of(plan, [answer.measure for answer in plan.answers], info)
+    return PartJob.of(plan, [answer.measure for answer in plan.estimators], info)
 
 
 @pytest.mark.parametrize("rows", [1, 2])

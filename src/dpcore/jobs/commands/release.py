@@ -143,9 +143,9 @@ def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
 def _print_end(plan: ReleasePlan) -> None:
     from dpcore.jobs.commands import release_text
 
-    for answer in plan.answers:
+    for answer in plan.estimators:
         if answer.table is not None:
             echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
-    echo(f"{plan.output}: {len(plan.answers)} quer{'ies' if len(plan.answers) > 1 else 'y'} answered", err=True)
+    echo(f"{plan.output}: {len(plan.estimators)} quer{'ies' if len(plan.estimators) > 1 else 'y'} answered", err=True)
     echo(f"spent {release_text.statement(plan.job)}", err=True)
     echo(spent_again(plan.job), err=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpcore.privacy import Privacy
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
@@ -30,7 +30,7 @@ def describe(plan: ReleasePlan) -> str:
     """Input, outputs and ledger of a plan, one line each."""
     ledger = plan.job.ledger
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
-    ways = [(what, answer.section, how) for answer in plan.answers for what, how in answer.ways]
+    ways = [(what, answer.section, how) for answer in plan.estimators for what, how in answer.ways]
     lines += [f"{what:8}{how}" for what, _, how in ways if what == "table"]
     lines += _derived(plan.job)
     lines += [f"{what:8}{plain_name(section.name)}: {how}" for what, section, how in ways if what != "table"]
@@ -55,7 +55,7 @@ def statement(job: ReleaseJob) -> str:
 
 def query_table(plan: ReleasePlan) -> Table:
     """The queries as a table for a terminal: a line for each draw."""
-    lines = (_lines(answer, plan.job.spent_on(answer.section), plan.rows) for answer in plan.answers)
+    lines = (_lines(answer, plan.job.spent_on(answer.section), plan.rows) for answer in plan.estimators)
     return make_table(HEADINGS, itertools.chain.from_iterable(lines))
 
 
@@ -72,12 +72,12 @@ def plan_document(plan: ReleasePlan) -> dict[str, Any]:
         "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths), **rows},
         "output": {"path": job.output.path},
         "ledger": None if job.ledger is None else {"path": job.ledger.path},
-        "queries": [_planned(plan, answer) for answer in plan.answers],
+        "queries": [_planned(plan, answer) for answer in plan.estimators],
         "dry_run": True,
     }
 
 
-def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
+def _planned(plan: ReleasePlan, answer: Estimator) -> dict[str, Any]:
     section, spent = answer.section, plan.job.spent_on(answer.section)
     document = {
         "name": section.name,
@@ -91,7 +91,7 @@ def _planned(plan: ReleasePlan, answer: Answer) -> dict[str, Any]:
     return in_own_unit(section, document)
 
 
-def _lines(answer: Answer, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:
+def _lines(answer: Estimator, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:
     section = answer.section
     noise = [Noise(**each) for each in noise_in_own_unit(section, [each.document() for each in answer.noise])]
     error = error_in_own_unit(section, answer.expected_error(rows))

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator
     from dpcore.query.methods import Method
     from dpcore.query.query_sections import QuerySection, ReleasePrivacy
     from dpcore.query.reads import Read
     from dpcore.query.sensitivity import Contribution
 
-    Columns = tuple[tuple[str, Cells], ...]
+    Columns = tuple[tuple[str, Encoder], ...]
     Entry = Mapping[str, Any]
     Line = tuple[str, str]
 
@@ -115,8 +115,8 @@ class Kind(ABC):
         """The columns that the query at a place of a job reads, and how, before their types are known."""
 
     @abstractmethod
-    def answer(self, query: Any, asked: Asked) -> Answer:
-        """The answer, with its noise."""
+    def estimator(self, query: Any, asked: Asked) -> Estimator:
+        """The estimator, with its noise."""
 
     # What is said about an answer, given its entry in the document
 
@@ -157,25 +157,25 @@ class StatisticKind(Kind):
     numbers_of_answer: ClassVar[tuple[str, ...]] = NUMBERS
     """What the answer to a whole table consists of, which is unknown where no bounds are found."""
 
-    def answer(self, query: Any, asked: Asked) -> Answer:
-        """The answer, to each group if there are any."""
+    def estimator(self, query: Any, asked: Asked) -> Estimator:
+        """The estimator, of each group if there are any."""
         columns, bound, relation, groups = asked.read.cells, asked.bound, asked.relation, asked.groups
         found = getattr(query, "bounds", None) is not None
-        make = functools.partial(PrivateBounds.made, self) if found else self.each
-        answer = make(query, columns, bound, relation, groups)
+        make = functools.partial(PrivateBounds.calibrate, self) if found else self.calibrate
+        estimator = make(query, columns, bound, relation, groups)
         if asked.read.groups is None:
-            return answer
-        self.check_groups(query, answer, asked.known_groups)
-        return replace(answer, grouping=asked.read.groups)
+            return estimator
+        self.check_groups(query, estimator, asked.known_groups)
+        return replace(estimator, grouping=asked.read.groups)
 
     @abstractmethod
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
-        """The answer to the whole table, or to one of so many groups, calibrated for all of them together."""
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
+        """The estimator of the whole table, or of one of so many groups, with noise for all of them together."""
 
-    def check_groups(self, query: Any, answer: Answer, groups: int) -> None:  # noqa: ARG002
+    def check_groups(self, query: Any, estimator: Estimator, groups: int) -> None:  # noqa: ARG002
         """Raise `ParameterError` if the answers to so many groups have too many cells."""
         if self.cells_are is not None:
-            as_parameter(check_cells_of_groups, self.cells_are, answer.fewest_cells, groups)
+            as_parameter(check_cells_of_groups, self.cells_are, estimator.fewest_cells, groups)
 
     def numbers(self, query: Any, columns: Columns) -> Columns:  # noqa: ARG002
         """How the numbers are read among which bounds are found."""
@@ -192,9 +192,9 @@ class StatisticKind(Kind):
 class NumberKind(StatisticKind):
     """A kind whose statistic is one of clamped numbers."""
 
-    def answer(self, query: Any, asked: Asked) -> Answer:
+    def estimator(self, query: Any, asked: Asked) -> Estimator:
         """The answer; where rows without a number are skipped, how many there are is private."""
-        return super().answer(query, replace(asked, bound=asked.bound.of_some_rows()) if skips(query) else asked)
+        return super().estimator(query, replace(asked, bound=asked.bound.of_some_rows()) if skips(query) else asked)
 
 
 def as_parameter(check: Any, *values: Any, **options: Any) -> None:

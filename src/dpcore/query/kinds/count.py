@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 
 from dpcore import _backend
 from dpcore.pages.numbers import plain_name, plain_range
-from dpcore.query.answers import Answer, OneDraw, given
-from dpcore.query.encoders import Declared, Held, Within
+from dpcore.query.encoders import Categorical, InRange, NotNull
+from dpcore.query.estimators import Estimator, OneDraw, given
 from dpcore.query.fields import SKIP, Bound, Listed, check_one_sort
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import IntegerNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import ReadRows
@@ -115,14 +115,14 @@ class Count(StatisticKind):
         """The column of the condition."""
         if query.column is None:
             return ()
-        return ((query.column, Held() if query.missing == SKIP else condition_of(position, query)),)
+        return ((query.column, NotNull() if query.missing == SKIP else condition_of(position, query)),)
 
-    def each(self, query: CountQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: CountQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of one count, or of a histogram."""
         cells: Any = columns[0][1] if columns else None
         if cells is None and bound.n_is_public and not groups:
-            return PublicCountAnswer(query)
-        return CountAnswer.made(query, cells, bound, relation, groups)
+            return PublicCountEstimator(query)
+        return CountEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
         """How many rows there are, or have something."""
@@ -137,26 +137,26 @@ class Count(StatisticKind):
 
 
 @dataclass(frozen=True, slots=True)
-class CountAnswer(OneDraw):
+class CountEstimator(OneDraw):
     """Rows, all or some, with discrete noise of sensitivity m."""
 
     section: CountQuery
-    cells: Within | Declared | Held | None
+    cells: InRange | Categorical | NotNull | None
     mechanism: IntegerNoise
 
     @classmethod
-    def made(
-        cls, section: CountQuery, cells: Within | Declared | Held | None, bound: Contribution, relation: Relation, groups: int = 0
-    ) -> CountAnswer:
+    def calibrate(
+        cls, section: CountQuery, cells: InRange | Categorical | NotNull | None, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> CountEstimator:
         """Calibrate it, for one of so many groups if there are any."""
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The column of the condition."""
         return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The condition."""
         return given(self.section, "categories", "lower", "upper", "missing")
 
@@ -165,13 +165,13 @@ class CountAnswer(OneDraw):
         """Rows that match."""
         return CountOf(self.groups, self.cells)
 
-    def of_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy numbers."""
         return around(self.mechanism.release(total[:-1], rng=rng, threads=1), self.mechanism, self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)
-class PublicCountAnswer(Answer):
+class PublicCountEstimator(Estimator):
     """The number of all rows where it is public, because neighbours have equally many: no noise, and nothing is spent."""
 
     section: CountQuery
@@ -206,7 +206,7 @@ class CountOf(Statistic):
     """Rows of each group, all or some."""
 
     groups: int
-    cells: Within | Declared | Held | None = None
+    cells: InRange | Categorical | NotNull | None = None
 
     def zero(self, spill: Path) -> Counts:  # noqa: ARG002
         """No rows."""
@@ -225,16 +225,16 @@ class CountOf(Statistic):
         return matching(self.cells, columns[0]) if columns else None
 
 
-def condition_of(position: int, query: Any) -> Within | Declared:
+def condition_of(position: int, query: Any) -> InRange | Categorical:
     """How a column is read for a condition: categories, or a range."""
     if query.categories is None:
-        return Within(_end(query.lower), _end(query.upper))
-    return Declared(listed(position, query, declared_by(query.categories)), skip=True)
+        return InRange(_end(query.lower), _end(query.upper))
+    return Categorical(listed(position, query, declared_by(query.categories)), skip=True)
 
 
-def matching(cells: Cells | None, column: Array) -> Array:
+def matching(cells: Encoder | None, column: Array) -> Array:
     """Which rows fulfil a condition, given what was read for it."""
-    return column < cells.size if isinstance(cells, Declared) else column
+    return column < cells.size if isinstance(cells, Categorical) else column
 
 
 def _end(bound: float | None) -> float:

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from dpcore.errors import ParameterError
-from dpcore.query.answers import given
-from dpcore.query.encoders import Declared
+from dpcore.query.encoders import Categorical
+from dpcore.query.estimators import given
 from dpcore.query.fields import MAX_CELLS, Listed
 from dpcore.query.kinds.base import Kind
 from dpcore.query.methods import Method
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer, IntegerNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Asked, Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import ReadRows, Statistic
@@ -105,16 +105,18 @@ class CountDistinct(Kind):
         if query.column is None:
             return ()
         declared = declared_by(query.categories, query.categories_file, query.k)
-        cells = DifferentCells() if declared is None else Declared(listed(position, query, declared), skip=True)
+        cells = DifferentCells() if declared is None else Categorical(listed(position, query, declared), skip=True)
         return ((query.column, cells),)
 
-    def answer(self, query: CountDistinctQuery, asked: Asked) -> Answer:
+    def estimator(self, query: CountDistinctQuery, asked: Asked) -> Estimator:
         """Units, or values of a column."""
         whole, cells = Whole.of(asked.privacy, asked.read)
         if not cells:
-            return replace(UnitsAnswer.made(query, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups)
+            return replace(UnitsEstimator.calibrate(query, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups)
         values: Any = cells[0]
-        return replace(ValuesAnswer.made(query, values, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups)
+        return replace(
+            ValuesEstimator.calibrate(query, values, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups
+        )
 
     def question(self, query: Entry) -> str:
         """How many units or values there are."""
@@ -129,14 +131,14 @@ class _Counts(OfWholeUnits):
 
     __slots__ = ()
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy counts."""
         counts = np.asarray(self.mechanism.release(np.asarray(total, np.int64), rng=rng, threads=1))
         return around(counts, self.mechanism, self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)
-class UnitsAnswer(_Counts):
+class UnitsEstimator(_Counts):
     """How many units have a row, with discrete noise: one unit counts once, in each of the groups that it touches."""
 
     section: CountDistinctQuery
@@ -144,13 +146,13 @@ class UnitsAnswer(_Counts):
     mechanism: IntegerNoise
 
     @classmethod
-    def made(cls, section: CountDistinctQuery, whole: Whole, bound: Contribution, relation: Relation, groups: int) -> UnitsAnswer:
+    def calibrate(cls, section: CountDistinctQuery, whole: Whole, bound: Contribution, relation: Relation, groups: int) -> UnitsEstimator:
         """Calibrate it, for so many groups if there are any."""
         sensitivity = bound.units(groups) if groups else replace(bound, rows=1).count
         return cls(section, whole, integer_noise(section.epsilon, section.delta, sensitivity, relation))
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The unit."""
         return self.whole.reads
 
@@ -161,7 +163,7 @@ class UnitsAnswer(_Counts):
 
 
 @dataclass(frozen=True, slots=True)
-class ValuesAnswer(_Counts):
+class ValuesEstimator(_Counts):
     """How many different values rows have, with discrete noise.
 
     A unit takes part with at most k pairs of a group and a value, and so moves the count by at most k, those of all groups together by at
@@ -169,33 +171,33 @@ class ValuesAnswer(_Counts):
     """
 
     section: CountDistinctQuery
-    cells: Declared | DifferentCells
+    cells: Categorical | DifferentCells
     whole: Whole
     mechanism: IntegerNoise
 
     @classmethod
-    def made(
+    def calibrate(
         cls,
         section: CountDistinctQuery,
-        cells: Declared | DifferentCells,
+        cells: Categorical | DifferentCells,
         whole: Whole,
         bound: Contribution,
         relation: Relation,
         groups: int,
-    ) -> ValuesAnswer:
+    ) -> ValuesEstimator:
         """Calibrate it, for so many groups if there are any."""
-        if isinstance(cells, Declared) and cells.size * max(groups, 1) > 2**27:
+        if isinstance(cells, Categorical) and cells.size * max(groups, 1) > 2**27:
             raise ParameterError(f"there are {cells.size} categories in {max(groups, 1)} groups, and at most {2**27} pairs are allowed")
         part = replace(bound, rows=section.max_values_per_unit or 1, groups=None)
         sensitivity = part.cells if groups else part.count
         return cls(section, cells, whole, integer_noise(section.epsilon, section.delta, sensitivity, relation))
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The unit and the column."""
         return (*self.whole.reads, (str(self.section.column), self.cells))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The values, as far as they are declared, and how many a unit may add."""
         return given(self.section, "categories", "categories_file", "k", "max_values_per_unit")
 
@@ -228,7 +230,7 @@ class UnitsOf(OfUnits):
 class ValuesOf(OfUnits):
     """Different values in each group, of which a unit has at most so many."""
 
-    cells: Declared | DifferentCells
+    cells: Categorical | DifferentCells
     most: int
 
     @property
@@ -239,7 +241,7 @@ class ValuesOf(OfUnits):
     @property
     def gathered(self) -> ValueCounts | ChosenValueCounts:
         """How many there are."""
-        kind, codes = (pa.int64(), self.cells.size) if isinstance(self.cells, Declared) else (self.cells.compared_as, None)
+        kind, codes = (pa.int64(), self.cells.size) if isinstance(self.cells, Categorical) else (self.cells.compared_as, None)
         if self.whole.unit is None:
             return ValueCounts(kind, self.groups)
         return ChosenValueCounts(self.whole.unit.compared_as, kind, self.groups, self.most, self.whole.nameless, codes)
@@ -252,7 +254,7 @@ class ValuesOf(OfUnits):
     def select(self, rows: ReadRows) -> pa.RecordBatch:
         """Rows with a value."""
         *units, values = rows.columns
-        if isinstance(self.cells, Declared):
+        if isinstance(self.cells, Categorical):
             values = values.astype(np.int64)
             there = (values >= 0) & (values < self.cells.size)
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from dpcore.pages.numbers import plain_number
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
 from dpcore.query.fields import SKIP, TwoNames, TwoNumbers, TwoNumbersOrSkip, check_bounds
 from dpcore.query.kinds.moments import DIVISOR, Spread
 from dpcore.query.methods import KNOWN, Method
@@ -86,7 +86,7 @@ class Covariance(Spread):
         """The numbers of both."""
         missing = query.missing if isinstance(query.missing, tuple) else (None, None)
         bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
-        return reals(query, ((name, Reals((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
+        return reals(query, ((name, Clamped((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
 
     def declared(self, query: Entry) -> str:
         """What is declared of each column."""

@@ -18,8 +18,8 @@ from pydantic import Field, model_validator
 
 from dpcore._exact.intervals import Interval, exp, floor, log, power_of_two
 from dpcore.pages.numbers import plain_number
-from dpcore.query.answers import AT_LEAST, Answer, given
-from dpcore.query.encoders import OfNumbers, Present, Reals
+from dpcore.query.encoders import Clamped, OfNumbers, Present
+from dpcore.query.estimators import AT_LEAST, Estimator, given
 from dpcore.query.fields import NumberOrSkip, check_bounds
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.kinds.mean import Mean, MeanQuery
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.privacy import Relation
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.noise import Noise
     from dpcore.query.sensitivity import Contribution
@@ -92,16 +92,16 @@ class GeometricMean(NumberKind):
     def columns(self, position: int, query: GeometricMeanQuery) -> Columns:  # noqa: ARG002
         """Logarithms, and where there is a number if other rows are skipped."""
         missing = query.lower if skips(query) else query.missing
-        reals = Reals((query.lower, query.upper), None if missing is None else float(missing), are_floats=True)
-        logs: tuple[str, Cells] = (query.column, Logarithms(reals, log_steps(query.lower, query.upper)))
+        reals = Clamped((query.lower, query.upper), None if missing is None else float(missing), are_floats=True)
+        logs: tuple[str, Encoder] = (query.column, Logarithms(reals, log_steps(query.lower, query.upper)))
         return (logs, (query.column, Present(reals))) if skips(query) else (logs,)
 
-    def each(self, query: GeometricMeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: GeometricMeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """The mean of the logarithms, between those of the bounds."""
         steps = log_steps(query.lower, query.upper)
         shared: dict[str, Any] = {key: getattr(query, key) for key in ("name", "column", "epsilon", "delta", "confidence", "missing")}
         logs = MeanQuery.model_construct(kind="mean", lower=steps.ends[0], upper=steps.ends[1], **shared)
-        return GeometricMeanAnswer(query, columns, Mean().each(logs, columns, bound, relation, groups), steps)
+        return GeometricMeanEstimator(query, columns, Mean().calibrate(logs, columns, bound, relation, groups), steps)
 
     def declared(self, query: Entry) -> str:
         """With the step of the logarithms."""
@@ -109,7 +109,7 @@ class GeometricMean(NumberKind):
 
 
 @dataclass(frozen=True, slots=True)
-class GeometricMeanAnswer(Answer):
+class GeometricMeanEstimator(Estimator):
     """Exponentials of a noisy mean of logarithms.
 
     Attributes
@@ -118,19 +118,19 @@ class GeometricMeanAnswer(Answer):
         The query.
     reads : tuple of (str, Cells)
         The logarithms, and where there is a number if other rows are skipped.
-    mean : Answer
+    mean : Estimator
         That of the logarithms.
     steps : LogSteps
         The steps in which they are counted.
     """
 
     section: GeometricMeanQuery
-    reads: tuple[tuple[str, Cells], ...]
-    mean: Answer
+    reads: tuple[tuple[str, Encoder], ...]
+    mean: Estimator
     steps: LogSteps
 
     @property
-    def logs(self) -> Answer:
+    def logs(self) -> Estimator:
         """The answer about logarithms, for the same groups."""
         return replace(self.mean, grouping=self.grouping)
 
@@ -144,7 +144,7 @@ class GeometricMeanAnswer(Answer):
         """ρ of that mean."""
         return self.mean.rho
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The bounds, and the step of logarithms, whose rounding the interval includes."""
         return given(self.section, "lower", "upper", "missing") | {"log_step": self.steps.unit} | AT_LEAST
 
@@ -181,12 +181,12 @@ class Logarithms(OfNumbers):
         The steps.
     """
 
-    reals: Reals
+    reals: Clamped
     steps: LogSteps
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
-        return self.reals.lacks()
+        return self.reals.missing_keys()
 
     def read(self, cells: pa.Array) -> Array:
         """The logarithms, which float64 holds."""

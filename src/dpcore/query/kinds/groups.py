@@ -10,14 +10,14 @@ from dpcore.pages.numbers import plain_number
 from dpcore.query.fields import DeltaShare
 from dpcore.query.group_fields import PRIVATE, GroupBy
 from dpcore.query.kinds.base import Kind
-from dpcore.query.private_groups import KeysAnswer
+from dpcore.query.private_groups import KeysEstimator
 from dpcore.query.prose import as_list, key_names
 from dpcore.query.query_sections import QuerySection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.group_fields import GroupsDeclared
     from dpcore.query.kinds.base import Asked, Columns, Entry, Line
 
@@ -66,10 +66,10 @@ class Groups(Kind):
         """None but those of the groups."""
         return ()
 
-    def answer(self, query: GroupsQuery, asked: Asked) -> Answer:
+    def estimator(self, query: GroupsQuery, asked: Asked) -> Estimator:
         """A selection that is calibrated for the groups that one unit touches."""
         grouping: Any = asked.read.groups
-        return KeysAnswer.made(query, grouping, asked.bound, asked.relation)
+        return KeysEstimator.calibrate(query, grouping, asked.bound, asked.relation)
 
     def question(self, query: Entry) -> str:
         """Which values there are."""

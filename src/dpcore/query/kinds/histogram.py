@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from dpcore.query.answers import OneColumn, OneDraw, cells_in, given
-from dpcore.query.encoders import Binned, Declared
+from dpcore.query.encoders import Bins, Categorical
+from dpcore.query.estimators import OneColumn, OneDraw, cells_in, given
 from dpcore.query.fields import Confidence
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry, Line
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -67,11 +67,11 @@ class Histogram(StatisticKind):
         """The cells of the column."""
         return ((query.column, celled(position, query, query)),)
 
-    def each(self, query: HistogramQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:  # noqa: ARG002
+    def calibrate(self, query: HistogramQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:  # noqa: ARG002
         """With the sensitivity of all cells of all groups: those of groups are cells too."""
         cells: Any = columns[0][1]
         check_stand_ins(query, cells, skips=True)
-        return HistogramAnswer.made(query, cells, bound, relation)
+        return HistogramEstimator.calibrate(query, cells, bound, relation)
 
     def question(self, query: Entry) -> str:
         """How many rows each cell has."""
@@ -94,11 +94,11 @@ class Histogram(StatisticKind):
 
 
 @dataclass(frozen=True, slots=True)
-class HistogramAnswer(OneColumn, OneDraw):
+class HistogramEstimator(OneColumn, OneDraw):
     """Rows in each cell, with discrete noise for the ℓ1 or ℓ2 sensitivity of all cells together."""
 
     section: HistogramQuery
-    cells: Binned | Declared
+    cells: Bins | Categorical
     mechanism: IntegerNoise
 
     @property
@@ -107,13 +107,13 @@ class HistogramAnswer(OneColumn, OneDraw):
         return self.cells.size
 
     @classmethod
-    def made(cls, section: HistogramQuery, cells: Binned | Declared, bound: Contribution, relation: Relation) -> HistogramAnswer:
+    def calibrate(cls, section: HistogramQuery, cells: Bins | Categorical, bound: Contribution, relation: Relation) -> HistogramEstimator:
         """Calibrate it."""
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The cells, and the values that replace others."""
-        if isinstance(self.cells, Binned):
+        if isinstance(self.cells, Bins):
             return {"edges": list(self.cells.edges), **given(self.section, "missing")}
         return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
 
@@ -122,6 +122,6 @@ class HistogramAnswer(OneColumn, OneDraw):
         """Rows in each cell."""
         return CellsOf(self.groups, self.cells.size)
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy numbers; intervals are pointwise."""
         return around(self.mechanism.release(cells_in(total), rng=rng, threads=1), self.mechanism, self.section.confidence)

@@ -10,8 +10,8 @@ import numpy as np
 from pydantic import Field
 
 from dpcore._exact.intervals import fraction_up
-from dpcore.query.answers import AT_LEAST, OneColumn, OneSum, given, reals_of
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
+from dpcore.query.estimators import AT_LEAST, OneColumn, OneSum, given, reals_of
 from dpcore.query.fields import Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import KNOWN, Method
@@ -25,8 +25,8 @@ from dpcore.tables.fields import Name
 if TYPE_CHECKING:
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns
     from dpcore.query.noise import Noise
     from dpcore.query.sensitivity import Contribution
@@ -72,20 +72,20 @@ class Mean(NumberKind):
         """The numbers."""
         return clamped(query)
 
-    def each(self, query: MeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: MeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With one draw where the number of rows is public, as it never is for groups."""
         cells: Any = columns[0][1]
         if bound.n_is_public and not groups:
-            return PublicMeanAnswer.made(query, cells, bound, relation)
-        return PrivateMeanAnswer.made(query, cells, bound, relation, groups)
+            return PublicMeanEstimator.calibrate(query, cells, bound, relation)
+        return PrivateMeanEstimator.calibrate(query, cells, bound, relation, groups)
 
 
 @dataclass(frozen=True, slots=True)
-class PublicMeanAnswer(OneSum):
+class PublicMeanEstimator(OneSum):
     """A noisy sum over the number of rows, which is public: neighbours have equally many."""
 
     @classmethod
-    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation) -> PublicMeanAnswer:
+    def calibrate(cls, section: MeanQuery, cells: Clamped, bound: Contribution, relation: Relation) -> PublicMeanEstimator:
         """Calibrate it."""
         clamped_sum(np.empty(0), section.lower, section.upper)
         return cls(section, cells, real_noise(section.epsilon, section.delta, bound.total(section.lower, section.upper), relation))
@@ -105,7 +105,7 @@ class PublicMeanAnswer(OneSum):
 
 
 @dataclass(frozen=True, slots=True)
-class PrivateMeanAnswer(OneColumn):
+class PrivateMeanEstimator(OneColumn):
     """A noisy sum over a noisy number of rows, each for half of ε and δ.
 
     The numbers are summed as their distances from the middle of [lower, upper]: the sensitivity is then half the width per row,
@@ -113,19 +113,21 @@ class PrivateMeanAnswer(OneColumn):
     """
 
     section: MeanQuery
-    cells: Reals
+    cells: Clamped
     total: RealNoise
     count: IntegerNoise
     middle: float
     half_width: float
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The column of the query."""
         return reals_of(self.section, self.cells)
 
     @classmethod
-    def made(cls, section: MeanQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> PrivateMeanAnswer:
+    def calibrate(
+        cls, section: MeanQuery, cells: Clamped, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> PrivateMeanEstimator:
         """Calibrate both, for one of so many groups if there are any."""
         middle = section.lower / 2 + section.upper / 2
         half_width = fraction_up(max(Fraction(section.upper) - Fraction(middle), Fraction(middle) - Fraction(section.lower)))
@@ -145,7 +147,7 @@ class PrivateMeanAnswer(OneColumn):
         """ρ of both draws."""
         return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The bounds."""
         return given(self.section, "lower", "upper", "missing") | AT_LEAST
 
@@ -154,7 +156,7 @@ class PrivateMeanAnswer(OneColumn):
         """The sum of distances from the middle, and the number of rows."""
         return SumOf(self.groups, -self.half_width, self.half_width, self.middle)
 
-    def of_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy means, clamped to the bounds, which costs nothing."""
         sums = np.asarray(noisy_sums(total.sums, self.total, rng))
         count = np.asarray(self.count.release(total.counts, rng=rng, threads=1))

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from dpcore.pages.numbers import counted, percentage_of, plain_name
 from dpcore.query.fields import Confidence
-from dpcore.query.kinds.top import CandidatesQuery, Top, TopAnswer
+from dpcore.query.kinds.top import CandidatesQuery, Top, TopEstimator
 from dpcore.query.methods import Method
 from dpcore.query.prose import of_column
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry, Line
     from dpcore.query.sensitivity import Contribution
     from dpcore.rng import Stream
@@ -47,10 +47,10 @@ class Mode(Top):
         ),
     )
 
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """As a `top_s` of one candidate."""
         cells: Any = columns[0][1]
-        return ModeAnswer.made(query, cells, bound, relation, groups)
+        return ModeEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
         """Which one it is."""
@@ -73,7 +73,7 @@ class Mode(Top):
 
 
 @dataclass(frozen=True, slots=True)
-class ModeAnswer(TopAnswer):
+class ModeEstimator(TopEstimator):
     """The candidate whose count is the largest after Gumbel noise: the exponential mechanism."""
 
     @property
@@ -87,11 +87,11 @@ class ModeAnswer(TopAnswer):
         odds = (self.cells.size - 1) * self.section.confidence / (1 - self.section.confidence)
         return math.floor(self.trial.scale * max(math.log(odds), 0.0) * (1 + 2.0**-40)) if odds > 0 else 0
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The number of candidates, and how far the choice may be off."""
         return {"candidates": self.cells.size, "behind": self.behind}
 
-    def of_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
         """The chosen label of each group, by draws that no other group has."""
-        said = TopAnswer.of_each(self, total, rng)
+        said = TopEstimator.release_each(self, total, rng)
         return {**said, "value": [label for (label,) in said["value"]]}

@@ -32,8 +32,8 @@ from pydantic import Field
 
 from dpcore._exact.intervals import fraction_up
 from dpcore.mechanisms import Gaussian
-from dpcore.query.answers import AT_LEAST, Answer, given
-from dpcore.query.encoders import Reals
+from dpcore.query.encoders import Clamped
+from dpcore.query.estimators import AT_LEAST, Estimator, given
 from dpcore.query.grids import Steps
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import Method
@@ -65,8 +65,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import IntegerNoise, RealNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import IntegerNoise, RealNoise
     from dpcore.query.grids import Moments
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.query_sections import QuerySection
@@ -130,9 +130,9 @@ class Spread(NumberKind):
         """The numbers."""
         return clamped(query)
 
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """From sums and products of steps."""
-        return MomentAnswer.made(query, columns, bound, relation, groups)
+        return MomentEstimator.calibrate(query, columns, bound, relation, groups)
 
     def subject(self, query: Entry) -> str:
         """The moment of the column, or of both."""
@@ -156,7 +156,7 @@ class Deviation(Spread):
 
 
 @dataclass(frozen=True, slots=True)
-class MomentAnswer(Answer):
+class MomentEstimator(Estimator):
     """The variance or standard deviation of one column, or the covariance of two.
 
     Attributes
@@ -182,7 +182,7 @@ class MomentAnswer(Answer):
     """
 
     section: Any
-    reads: tuple[tuple[str, Cells], ...]
+    reads: tuple[tuple[str, Encoder], ...]
     steps: tuple[Steps, ...]
     bound: Contribution
     is_grouped: bool
@@ -192,22 +192,22 @@ class MomentAnswer(Answer):
     count: IntegerNoise | None
 
     @classmethod
-    def made(
+    def calibrate(
         cls,
         section: Any,
-        columns: tuple[tuple[str, Cells], ...],
+        columns: tuple[tuple[str, Encoder], ...],
         bound: Contribution,
         relation: Relation,
         groups: int = 0,
-    ) -> MomentAnswer:
+    ) -> MomentEstimator:
         """Calibrate all its noise, for one of so many groups if there are any."""
         epsilon, delta, public = section.epsilon, section.delta, bound.n_is_public and not groups
         counting, first, second = PUBLIC_SHARES if public else PRIVATE_SHARES
-        steps = tuple(Steps.between(*cells.bounds) for _, cells in columns if isinstance(cells, Reals))
+        steps = tuple(Steps.between(*cells.bounds) for _, cells in columns if isinstance(cells, Clamped))
         each = first / len(steps)
         one = Sensitivity(1.0, 1.0, alone=True)
         signed = -1.0 if len(steps) > 1 else 0.0
-        made = cls(
+        calibrate = cls(
             section,
             columns,
             steps,
@@ -220,8 +220,8 @@ class MomentAnswer(Answer):
             if public
             else integer_noise(part_of(epsilon, counting), part_of(delta, counting), bound.cells if groups else bound.count, relation),
         )
-        made._try_scales()
-        return made
+        calibrate._try_scales()
+        return calibrate
 
     def _try_scales(self) -> None:
         """Draw noise of the smallest and the largest scale that can be needed: what is refused must be refused before anything is spent."""
@@ -262,7 +262,7 @@ class MomentAnswer(Answer):
             return fraction_up(max(two, Fraction(rho_of(self.whole))))
         return fraction_up(two + Fraction(rho_of(self.count)))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The bounds, the divisor, and how the answer is made."""
         names = {} if len(self.steps) == 1 else given(self.section, "columns")
         return {**names, **given(self.section, "lower", "upper", "missing", "ddof"), "method": self.way, **AT_LEAST}
@@ -275,13 +275,13 @@ class MomentAnswer(Answer):
     def release(self, total: MomentsOfGroups, rng: Stream | None) -> dict[str, Any]:
         """The noisy moments; of too few rows, if their number is public, there is none."""
         if self.count is not None:
-            return Answer.release(self, total, rng)
+            return Estimator.release(self, total, rng)
         (one,), ddof = total.each(), self.section.ddof
         if one.n <= ddof:
             return {"value": None, "stderr": None, "interval": None, "note": f"there are fewer than {ddof + 1} rows, and so no answer"}
-        return self._in_one(one, rng) if one.n < self.fewest else Answer.release(self, total, rng)
+        return self._in_one(one, rng) if one.n < self.fewest else Estimator.release(self, total, rng)
 
-    def of_each(self, total: MomentsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: MomentsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
         """In two releases. A draw is one of as many elements as there are groups, of which some are answered at a time."""
         draws = [Draw(rng) for _ in range(len(self.steps) + (self.count is not None) + 1)]
         found: dict[str, list[Any]] = {}
@@ -410,14 +410,14 @@ class MomentAnswer(Answer):
 class _TwoReleases:
     """The answers to some groups."""
 
-    def __init__(self, answer: MomentAnswer, exact: Exact, draws: Sequence[Stream]) -> None:
-        self.answer, self.beta = answer, 1 - answer.section.confidence
-        sums, rest = draws[: len(answer.steps)], draws[len(answer.steps) :]
+    def __init__(self, estimator: MomentEstimator, exact: Exact, draws: Sequence[Stream]) -> None:
+        self.estimator, self.beta = estimator, 1 - estimator.section.confidence
+        sums, rest = draws[: len(estimator.steps)], draws[len(estimator.steps) :]
         drawn = [self._noisy_sums(place, exact, rng) for place, rng in enumerate(sums)]
-        self.n = exact.counts if answer.count is None else answer.count.release(exact.counts, rng=rest[0], threads=1)
+        self.n = exact.counts if estimator.count is None else estimator.count.release(exact.counts, rng=rest[0], threads=1)
         self.rows = np.maximum(self.n, 1)
-        self.centres = [steps.nearest(total / self.rows) for steps, total in zip(answer.steps, drawn, strict=True)]
-        off = 0.0 if answer.count is None else half_width_of(answer.count, self.beta * MISS_SHARES[0])
+        self.centres = [steps.nearest(total / self.rows) for steps, total in zip(estimator.steps, drawn, strict=True)]
+        off = 0.0 if estimator.count is None else half_width_of(estimator.count, self.beta * MISS_SHARES[0])
         self.ends = np.maximum(self.n - off, 1), np.maximum(self.n + off, 1)
         self.misses = [self._miss(place, total) for place, total in enumerate(drawn)]
         self.scales = self._product_scales()
@@ -425,37 +425,37 @@ class _TwoReleases:
 
     def _noisy_sums(self, place: int, exact: Exact, rng: Stream) -> Array:
         """Σ(x − middle), as twice as many half steps."""
-        steps = self.answer.steps[place]
+        steps = self.estimator.steps[place]
         totals = 2 * exact.sums[place] - exact.counts.astype(object) * steps.most
-        return noisy_integers(totals, Fraction(steps.unit) / 2, self.answer.means, self.answer.mean_scale(steps), rng)
+        return noisy_integers(totals, Fraction(steps.unit) / 2, self.estimator.means, self.estimator.mean_scale(steps), rng)
 
     def _product_scales(self) -> Array:
         """The scale of each product: of groups rounded up, by at most one unit in the last place more than `product_scale`."""
-        answer = self.answer
-        if not answer.is_grouped:
-            return np.array([answer.product_scale(tuple(int(centres[0]) for centres in self.centres))])
+        estimator = self.estimator
+        if not estimator.is_grouped:
+            return np.array([estimator.product_scale(tuple(int(centres[0]) for centres in self.centres))])
         (c, most), (d, other) = (
-            (centres, steps.most) for centres, steps in zip((self.centres[0], self.centres[-1]), answer.both, strict=True)
+            (centres, steps.most) for centres, steps in zip((self.centres[0], self.centres[-1]), estimator.both, strict=True)
         )
-        if len(answer.steps) == 1:
+        if len(estimator.steps) == 1:
             moved = np.maximum(c, most - c) ** 2
         else:
             moved = np.maximum.reduce([c * (other - d), (most - c) * d, c * d, (most - c) * (other - d)])
         rounded = moved.astype(np.float64)  # all at most 2^62
         rounded = np.where(rounded.astype(np.int64) < moved, np.nextafter(rounded, math.inf), rounded)
-        scales: Array = np.nextafter(rounded * answer.product.scale, math.inf) * float(answer.squared_step)
+        scales: Array = np.nextafter(rounded * estimator.product.scale, math.inf) * float(estimator.squared_step)
         return scales
 
     def _noisy_products(self, exact: Exact, rng: Stream) -> Array:
         """Σ(k − c)² or Σ(k − c)(l − d)."""
         c, d = self.centres[0].astype(object), self.centres[-1].astype(object)
         totals = exact.products - d * exact.sums[0] - c * exact.sums[-1] + exact.counts.astype(object) * c * d
-        return noisy_integers(totals, self.answer.squared_step, self.answer.product, self.scales, rng)
+        return noisy_integers(totals, self.estimator.squared_step, self.estimator.product, self.scales, rng)
 
     def _miss(self, place: int, total: Array) -> Array:
         """How far the true mean is from the centre at most."""
-        steps, answer = self.answer.steps[place], self.answer
-        width = answer.mean_width(steps, self.beta)
+        steps, estimator = self.estimator.steps[place], self.estimator
+        width = estimator.mean_width(steps, self.beta)
         ends = [(total + sign * width) / count + steps.width / 2 for sign in (-1, 1) for count in self.ends]
         low, high = np.maximum(np.minimum.reduce(ends), 0.0), np.minimum(np.maximum.reduce(ends), steps.width)
         at = self.centres[place] * steps.unit
@@ -464,31 +464,36 @@ class _TwoReleases:
 
     def document(self) -> dict[str, list[Any]]:
         """For each key of an answer the list over groups."""
-        answer, rows, alone = self.answer, self.rows, len(self.answer.steps) == 1
-        counting = 0.0 if answer.count is None else standard_deviation(answer.count)
+        estimator, rows, alone = self.estimator, self.rows, len(self.estimator.steps) == 1
+        counting = 0.0 if estimator.count is None else standard_deviation(estimator.count)
         deviations = [
-            np.hypot(scale_deviation(answer.means, answer.mean_scale(steps)), (centres - steps.most / 2) * steps.unit * counting) / rows
-            for steps, centres in zip(answer.steps, self.centres, strict=True)
+            np.hypot(scale_deviation(estimator.means, estimator.mean_scale(steps)), (centres - steps.most / 2) * steps.unit * counting)
+            / rows
+            for steps, centres in zip(estimator.steps, self.centres, strict=True)
         ]
         value = self.products / rows - (deviations[0] ** 2 if alone else 0.0)
-        value = np.clip(value, -answer.largest, answer.largest)
-        second = answer.second_order(deviations)
-        deviation = np.hypot(np.hypot(scale_deviation(answer.product, self.scales) / rows, value * counting / rows), second)
-        width = self.scales * answer.product_unit_width(self.beta)
+        value = np.clip(value, -estimator.largest, estimator.largest)
+        second = estimator.second_order(deviations)
+        deviation = np.hypot(np.hypot(scale_deviation(estimator.product, self.scales) / rows, value * counting / rows), second)
+        width = self.scales * estimator.product_unit_width(self.beta)
         corners = [total / count for total in (self.products - width, self.products + width) for count in self.ends]
-        low, high = answer.widened((np.minimum.reduce(corners), np.maximum.reduce(corners)), self.misses)
-        said = {**answer.scaled(value, deviation, low, high, self.ends, rows), "releases": [2] * len(rows)}
-        places = [steps.places(centres) for steps, centres in zip(answer.steps, self.centres, strict=True)]
+        low, high = estimator.widened((np.minimum.reduce(corners), np.maximum.reduce(corners)), self.misses)
+        said = {**estimator.scaled(value, deviation, low, high, self.ends, rows), "releases": [2] * len(rows)}
+        places = [steps.places(centres) for steps, centres in zip(estimator.steps, self.centres, strict=True)]
         said["centre"] = places[0] if alone else [list(pair) for pair in zip(*places, strict=True)]
-        if not answer.is_grouped:  # noise that differs between groups is that of the plan
+        if not estimator.is_grouped:  # noise that differs between groups is that of the plan
             said["noise"] = [[noise.document() for noise in self._drawn()]]
-        return said if answer.count is None else said | {"count": self.n.tolist()}
+        return said if estimator.count is None else said | {"count": self.n.tolist()}
 
     def _drawn(self) -> list[Noise]:
         """The noise of the answer to the whole table."""
-        answer = self.answer
-        counted = [] if answer.count is None else [described(answer.count)]
-        return [*map(answer.mean_noise, answer.steps), *counted, answer.product_noise(tuple(int(centres[0]) for centres in self.centres))]
+        estimator = self.estimator
+        counted = [] if estimator.count is None else [described(estimator.count)]
+        return [
+            *map(estimator.mean_noise, estimator.steps),
+            *counted,
+            estimator.product_noise(tuple(int(centres[0]) for centres in self.centres)),
+        ]
 
 
 def _factors(counts: Array, ddof: int) -> Array:

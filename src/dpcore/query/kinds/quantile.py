@@ -15,8 +15,8 @@ from dpcore._exact.intervals import fraction_up
 from dpcore._validation import check_real
 from dpcore.pages.numbers import counted, plain_number
 from dpcore.privacy import Relation
-from dpcore.query.answers import OneColumn, cells_in, given
-from dpcore.query.encoders import OnGrid, Present, Reals
+from dpcore.query.encoders import Clamped, Grid, Present
+from dpcore.query.estimators import OneColumn, cells_in, given
 from dpcore.query.fields import MAX_CELLS, Confidence, Edges, FoundKeys, Levels, NumberOrSkip, check_cells_of_groups, check_one_sort
 from dpcore.query.grids import EDGES, FEWEST_POINTS, POINTS, WIDEST, log_grid
 from dpcore.query.group_fields import size_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry, Line
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -113,24 +113,24 @@ class Quantile(StatisticKind):
     def columns(self, position: int, query: Any) -> Columns:  # noqa: ARG002
         """The point at or above each number."""
         missing = None if isinstance(query.missing, str) else query.missing
-        grid = OnGrid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
+        grid = Grid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
         return ((query.column, grid),)
 
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of ranks."""
         grid: Any = columns[0][1]
-        return QuantileAnswer.made(query, grid, bound, relation, groups)
+        return QuantileEstimator.calibrate(query, grid, bound, relation, groups)
 
-    def check_groups(self, query: Any, answer: Answer, groups: int) -> None:
+    def check_groups(self, query: Any, estimator: Estimator, groups: int) -> None:
         """Among the points of the job, or of the bounds that are found."""
         if query.bounds is None:
-            super().check_groups(query, answer, groups)
+            super().check_groups(query, estimator, groups)
         else:
             as_parameter(check_points_of_groups, FEWEST_POINTS, groups, found=True)
 
     def numbers(self, query: Any, columns: Columns) -> Columns:  # noqa: ARG002
         """The numbers of the column, and where they are if other rows are skipped."""
-        reals = Reals(WIDEST, WIDEST[0] if isinstance(query.missing, str) else query.missing, are_floats=True)
+        reals = Clamped(WIDEST, WIDEST[0] if isinstance(query.missing, str) else query.missing, are_floats=True)
         numbers = ((query.column, reals),)
         return (*numbers, (query.column, Present(reals))) if skips(query) else numbers
 
@@ -162,7 +162,7 @@ class Quantile(StatisticKind):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantileAnswer(OneColumn):
+class QuantileEstimator(OneColumn):
     r"""A point of the grid by the exponential mechanism, for each level q.
 
     Numbers are rounded up to the grid (and those beyond it to its last point). With C(g) of n rows at or below g the utility of g is
@@ -171,16 +171,16 @@ class QuantileAnswer(OneColumn):
     """
 
     section: QuantileQuery | MedianQuery
-    cells: OnGrid
+    cells: Grid
     sensitivities: tuple[int, ...]
     epsilon: float
     relation: Relation
     moved: int = 1
 
     @classmethod
-    def made(
-        cls, section: QuantileQuery | MedianQuery, cells: OnGrid, bound: Contribution, relation: Relation, groups: int = 0
-    ) -> QuantileAnswer:
+    def calibrate(
+        cls, section: QuantileQuery | MedianQuery, cells: Grid, bound: Contribution, relation: Relation, groups: int = 0
+    ) -> QuantileEstimator:
         """Levels share ε equally. Of several groups each has the ε of one row, of which all rows that a unit moves take their share."""
         apart = groups > 1
         moved, one = (bound.moved, bound.of_one_row) if apart else (1, bound)
@@ -208,7 +208,7 @@ class QuantileAnswer(OneColumn):
         whole = fraction_up(self.moved * Fraction(self.epsilon))
         return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(whole)))
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """Levels and grid."""
         q = self.section.q
         return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **given(self.section, "missing")}
@@ -226,7 +226,7 @@ class QuantileAnswer(OneColumn):
         utilities: Array = np.minimum(0, np.minimum(target - b * (at_or_below - tally), b * at_or_below - target))
         return utilities
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The chosen points of each group, by draws that no other group has; how far off in rows they can be."""
         counts, found = cells_in(total), []
         for level, sensitivity in zip(_levels(self.section), self.sensitivities, strict=True):

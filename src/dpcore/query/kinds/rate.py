@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from dpcore.query.answers import AT_LEAST, OneDraw, cells_in, given
-from dpcore.query.encoders import Held
+from dpcore.query.encoders import NotNull
+from dpcore.query.estimators import AT_LEAST, OneDraw, cells_in, given
 from dpcore.query.fields import SKIP, Bound, Listed
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.kinds.count import BETWEEN, check_range, condition_in_words, condition_of, matching
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer, IntegerNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -81,14 +81,14 @@ class Rate(NumberKind):
 
     def columns(self, position: int, query: RateQuery) -> Columns:
         """The condition; and where there is a value if other rows are skipped."""
-        condition: tuple[str, Cells] = (query.column, condition_of(position, query))
-        return (condition, (query.column, Held())) if query.missing == SKIP else (condition,)
+        condition: tuple[str, Encoder] = (query.column, condition_of(position, query))
+        return (condition, (query.column, NotNull())) if query.missing == SKIP else (condition,)
 
-    def each(self, query: RateQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: RateQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of a histogram with two cells, or of one count."""
         if bound.n_is_public and not groups:
-            return PublicRateAnswer(query, columns, integer_noise(query.epsilon, query.delta, bound.count, relation))
-        return RateAnswer(query, columns, integer_noise(query.epsilon, query.delta, bound.cells, relation))
+            return PublicRateEstimator(query, columns, integer_noise(query.epsilon, query.delta, bound.count, relation))
+        return RateEstimator(query, columns, integer_noise(query.epsilon, query.delta, bound.cells, relation))
 
     def question(self, query: Entry) -> str:
         """Which share of the rows it is."""
@@ -105,14 +105,14 @@ class Rate(NumberKind):
 
 
 @dataclass(frozen=True, slots=True)
-class RateAnswer(OneDraw):
+class RateEstimator(OneDraw):
     """Matching rows over all rows, made of noisy numbers of matching and of other rows."""
 
     section: RateQuery
-    reads: tuple[tuple[str, Cells], ...]
+    reads: tuple[tuple[str, Encoder], ...]
     mechanism: IntegerNoise
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The condition."""
         return given(self.section, "categories", "lower", "upper", "missing") | AT_LEAST
 
@@ -121,7 +121,7 @@ class RateAnswer(OneDraw):
         """Matching and other rows."""
         return MatchesOf(self.groups, 2, self.reads[0][1])
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy numbers and their quotients; each number gets half of the interval's error probability.
 
         The quotient grows with the first number and falls with the second. Where one goes up by a half-width and the other down, their
@@ -142,14 +142,14 @@ class RateAnswer(OneDraw):
 
 
 @dataclass(frozen=True, slots=True)
-class PublicRateAnswer(RateAnswer):
+class PublicRateEstimator(RateEstimator):
     """A noisy number of matching rows over that of all rows, which is public: neighbours have equally many."""
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The condition; of the interval nothing is given away."""
         return given(self.section, "categories", "lower", "upper", "missing")
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The quotient; of no rows there is none."""
         match, rows = cells_in(total)[:, MATCHING], cells_in(total).sum(axis=1)
         if not rows[0]:
@@ -168,7 +168,7 @@ class PublicRateAnswer(RateAnswer):
 class MatchesOf(CellsOf):
     """Rows of each group that match, and others, of those whose column has a value if only these count."""
 
-    condition: Cells
+    condition: Encoder
 
     def add(self, total: Array, selected: ReadRows) -> None:
         """Count rows."""

@@ -13,8 +13,8 @@ from pydantic import Field, model_validator
 
 from dpcore.errors import ParameterError
 from dpcore.mechanisms import Laplace
-from dpcore.query.answers import OneSum, given
 from dpcore.query.encoders import Present
+from dpcore.query.estimators import OneSum, given
 from dpcore.query.fields import SKIP, Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import InPython, Method
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from dpcore.mechanisms import Gaussian
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
-    from dpcore.query.encoders import Cells, Reals
+    from dpcore.query.encoders import Clamped, Encoder
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Asked, Columns
     from dpcore.query.sensitivity import Contribution, Sensitivity
     from dpcore.query.statistics import ReadRows, SumsOfGroups
@@ -115,38 +115,40 @@ class Sum(NumberKind):
         """The numbers."""
         return clamped(query)
 
-    def answer(self, query: SumQuery, asked: Asked) -> Answer:
+    def estimator(self, query: SumQuery, asked: Asked) -> Estimator:
         """Of rows, or of units with a bounded part each."""
         if not query.is_about_units:
-            return super().answer(query, asked)
+            return super().estimator(query, asked)
         whole, (cells, *_) = Whole.of(asked.privacy, asked.read)
         numbers: Any = cells
-        return replace(UnitSumAnswer.made(query, numbers, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups)
+        return replace(
+            UnitSumEstimator.calibrate(query, numbers, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups
+        )
 
-    def each(self, query: SumQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: SumQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of one sum, or of sums for groups."""
         cells: Any = columns[0][1]
-        return SumAnswer.made(query, cells, bound, relation, groups)
+        return SumEstimator.calibrate(query, cells, bound, relation, groups)
 
 
 @dataclass(frozen=True, slots=True)
-class SumAnswer(OneSum):
+class SumEstimator(OneSum):
     """The exact sum of clamped numbers, with real noise."""
 
     @classmethod
-    def made(cls, section: SumQuery, cells: Reals, bound: Contribution, relation: Relation, groups: int = 0) -> SumAnswer:
+    def calibrate(cls, section: SumQuery, cells: Clamped, bound: Contribution, relation: Relation, groups: int = 0) -> SumEstimator:
         """Calibrate it, for one of so many groups if there are any."""
         clamped_sum(np.empty(0), section.lower, section.upper)
         sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
         return cls(section, cells, real_noise(section.epsilon, section.delta, sensitivity, relation))
 
-    def of_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy sums."""
         return around(np.asarray(noisy_sums(total.sums, self.mechanism, rng)), self.mechanism, self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)
-class UnitSumAnswer(OfWholeUnits):
+class UnitSumEstimator(OfWholeUnits):
     """A sum to which each unit adds at most C in absolute value, over all of its rows and groups.
 
     Numbers are clamped, and become whole steps by dropping what is beyond the last step toward zero. If the absolute values of a unit's
@@ -154,14 +156,16 @@ class UnitSumAnswer(OfWholeUnits):
     """
 
     section: SumQuery
-    cells: Reals
+    cells: Clamped
     whole: Whole
     mechanism: RealNoise
     step: float
     most: int
 
     @classmethod
-    def made(cls, section: SumQuery, cells: Reals, whole: Whole, bound: Contribution, relation: Relation, groups: int) -> UnitSumAnswer:
+    def calibrate(
+        cls, section: SumQuery, cells: Clamped, whole: Whole, bound: Contribution, relation: Relation, groups: int
+    ) -> UnitSumEstimator:
         """Calibrate it, for so many groups if there are any."""
         step, most = steps_of(float(section.max_sum_per_unit or 0.0))
         reach = most * Fraction(step)
@@ -173,13 +177,13 @@ class UnitSumAnswer(OfWholeUnits):
         return cls(section, cells, whole, real_noise(section.epsilon, section.delta, sensitivity, relation), step, most)
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The unit and the column, and where it has numbers if other rows are skipped."""
         column = (str(self.section.column), self.cells)
         there = ((str(self.section.column), Present(self.cells)),) if self.section.missing == SKIP else ()
         return (*self.whole.reads, column, *there)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The bounds."""
         return given(self.section, "lower", "upper", "missing", "max_sum_per_unit")
 
@@ -189,7 +193,7 @@ class UnitSumAnswer(OfWholeUnits):
         section = self.section
         return UnitSumsOf(self.whole, self.groups, self.grouping is not None, section.lower, section.upper, self.step, self.most)
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy sums."""
         law: Literal["laplace", "gaussian"] = "laplace" if isinstance(self.mechanism, Laplace) else "gaussian"
         noisy = self._pairs(total).noisy(law, self.mechanism.scale, rng=rng, threads=1)

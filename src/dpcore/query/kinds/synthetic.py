@@ -16,8 +16,8 @@ from pydantic import model_validator
 from dpcore.errors import ParameterError
 from dpcore.pages.numbers import plain_number
 from dpcore.pages.printable import check_no_formula
-from dpcore.query.answers import OneDraw, given
-from dpcore.query.encoders import Binned, Declared
+from dpcore.query.encoders import Bins, Categorical
+from dpcore.query.estimators import OneDraw, given
 from dpcore.query.fields import MAX_CELLS, SKIP, SyntheticCells, TablePath
 from dpcore.query.kinds.base import Kind, as_parameter
 from dpcore.query.made_rows import Histogram, HistogramsOf, Table, TableColumn
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer, IntegerNoise
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
+    from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Asked, Columns, Entry, Line
     from dpcore.query.made_rows import Counts
     from dpcore.query.sensitivity import Contribution
@@ -177,22 +177,22 @@ class Synthetic(Kind):
         """The cells of each column."""
         return tuple((column.name, celled(position, query, column)) for column in query.columns)
 
-    def answer(self, query: SyntheticQuery, asked: Asked) -> Answer:
+    def estimator(self, query: SyntheticQuery, asked: Asked) -> Estimator:
         """With the sensitivity of all histograms together."""
         columns = []
         for section, (name, cells) in zip(query.columns, asked.read.cells, strict=True):
-            if not isinstance(cells, Binned | Declared):
+            if not isinstance(cells, Bins | Categorical):
                 raise AssertionError(name)  # noqa: TRY004
             check_stand_ins(section, cells, skips=False)
-            whole = isinstance(cells, Binned) and (asked.integers.get(name, False) if section.integers is None else section.integers)
+            whole = isinstance(cells, Bins) and (asked.integers.get(name, False) if section.integers is None else section.integers)
             if whole:
                 _check_integers(section)
             columns.append(TableColumn(name, cells, whole))
             if Path(query.output).suffix.lower() == ".csv":
                 check_no_formula("the name of a column of the table", [name])
-                if isinstance(cells, Declared) and cells.categories.are_text:
+                if isinstance(cells, Categorical) and cells.categories.are_text:
                     check_no_formula(f"a category of column {name!r}", map(str, cells.categories.listed()))
-        return SyntheticAnswer.made(query, tuple(columns), asked.bound, asked.relation)
+        return SyntheticEstimator.calibrate(query, tuple(columns), asked.bound, asked.relation)
 
     def question(self, query: Entry) -> str:
         """The columns of the table."""
@@ -211,7 +211,7 @@ class Synthetic(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class SyntheticAnswer(OneDraw):
+class SyntheticEstimator(OneDraw):
     """Histograms of declared columns with discrete noise, and a table of rows drawn from them."""
 
     section: SyntheticQuery
@@ -221,13 +221,15 @@ class SyntheticAnswer(OneDraw):
     n_is_public: bool
 
     @classmethod
-    def made(cls, section: SyntheticQuery, columns: tuple[TableColumn, ...], bound: Contribution, relation: Relation) -> SyntheticAnswer:
+    def calibrate(
+        cls, section: SyntheticQuery, columns: tuple[TableColumn, ...], bound: Contribution, relation: Relation
+    ) -> SyntheticEstimator:
         """Calibrate it; raises `ParameterError` if there are too many cells."""
         histograms = _histograms(section, columns)
         mechanism = integer_noise(section.epsilon, section.delta, bound.histograms(len(histograms)), relation)
-        answer = cls(section, columns, histograms, mechanism, bound.n_is_public)
-        answer._check_rows()
-        return answer
+        estimator = cls(section, columns, histograms, mechanism, bound.n_is_public)
+        estimator._check_rows()
+        return estimator
 
     @property
     def size(self) -> int:
@@ -249,16 +251,16 @@ class SyntheticAnswer(OneDraw):
         return (("table", f"{section.output}: {wanted}, drawn from {self.size:,} cells of {which}"),)
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The columns of the table."""
         return tuple((column.name, column.cells) for column in self.columns)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The columns with their cells, and which are joint."""
         columns = []
         for column, section in zip(self.columns, self.section.columns, strict=True):
             cells = column.cells
-            listed = {"edges": list(cells.edges)} if isinstance(cells, Binned) else {"categories": cells.categories.listed()}
+            listed = {"edges": list(cells.edges)} if isinstance(cells, Bins) else {"categories": cells.categories.listed()}
             columns.append({"name": column.name, "type": str(column.type), **listed, **given(section, "missing", "unknown")})
         return {"columns": columns, "joint": [[self.columns[place].name for place in each.columns] for each in self.histograms]}
 
@@ -309,7 +311,7 @@ class Synthesis:
 
     Attributes
     ----------
-    answer : SyntheticAnswer
+    estimator : SyntheticEstimator
         Whose they are.
     noisy : ndarray of int64
         The private release: a count for each cell of all histograms.
@@ -319,40 +321,40 @@ class Synthesis:
         The rows.
     """
 
-    answer: SyntheticAnswer
+    estimator: SyntheticEstimator
     noisy: Array
     total: int
     table: Table
 
     def document(self) -> dict[str, Any]:
         """The answer's entry in the document."""
-        section, histograms = self.answer.section, self.answer.histograms
+        section, histograms = self.estimator.section, self.estimator.histograms
         empty = [histogram for histogram in histograms if not (histogram.of(self.noisy) > 0).any()]
         value = {
             "path": section.output,
             "rows": self.table.rows,
             "total": self.total,
-            "cells": self.answer.size,
+            "cells": self.estimator.size,
             "columns": self._columns(),
             "pairs": self._pairs(),
         }
-        said = {"value": value, "stderr": standard_deviation(self.answer.mechanism), "interval": None}
+        said = {"value": value, "stderr": standard_deviation(self.estimator.mechanism), "interval": None}
         if empty:
-            names = ", ".join(self.answer.columns[place].name for histogram in empty for place in histogram.columns)
+            names = ", ".join(self.estimator.columns[place].name for histogram in empty for place in histogram.columns)
             said["note"] = f"noise left no count above 0, so that all cells are equally likely: {names}"
         return said
 
     def _columns(self) -> list[dict[str, Any]]:
         """For each column its noisy counts, which are unbiased, and the shares that rows have."""
         found: dict[int, dict[str, Any]] = {}
-        deviation = standard_deviation(self.answer.mechanism)
-        for histogram in self.answer.histograms:
+        deviation = standard_deviation(self.estimator.mechanism)
+        for histogram in self.estimator.histograms:
             noisy = histogram.of(self.noisy)
             weights = cut(noisy)
             for axis, place in enumerate(histogram.columns):
                 counts = _over(noisy, axis)
                 found[place] = {
-                    "name": self.answer.columns[place].name,
+                    "name": self.estimator.columns[place].name,
                     "counts": counts.tolist(),
                     "stderr": deviation * math.sqrt(histogram.size // len(counts)),
                     "shares": _shares(_over(weights, axis)).tolist(),
@@ -362,11 +364,11 @@ class Synthesis:
     def _pairs(self) -> list[dict[str, Any]]:
         """The shares of pairs of joint columns, if they are not too many."""
         pairs: list[dict[str, Any]] = []
-        for histogram in self.answer.histograms:
+        for histogram in self.estimator.histograms:
             weights = cut(histogram.of(self.noisy))
             for one, other in itertools.combinations(range(len(histogram.columns)), 2):
                 if histogram.shape[one] * histogram.shape[other] <= PAIR_CELLS and len(pairs) < PAIRS:
-                    names = [self.answer.columns[histogram.columns[axis]].name for axis in (one, other)]
+                    names = [self.estimator.columns[histogram.columns[axis]].name for axis in (one, other)]
                     pairs.append({"columns": names, "shares": _shares(_over(weights, one, other)).tolist()})
         return pairs
 

@@ -17,8 +17,8 @@ from dpcore.errors import JobError
 from dpcore.noise import default_grid
 from dpcore.pages.numbers import plain_name
 from dpcore.privacy import Privacy
-from dpcore.query.answers import OneColumn, cells_in
-from dpcore.query.encoders import Declared
+from dpcore.query.encoders import Categorical
+from dpcore.query.estimators import OneColumn, cells_in
 from dpcore.query.fields import MAX_CELLS, Confidence, DeltaShare, HowMany, Listed
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import KNOWN, Method
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
-    from dpcore.query.answers import Answer
+    from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry, Line
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.sensitivity import Contribution
@@ -117,12 +117,12 @@ class Top(StatisticKind):
         categories = listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
         if query.s > categories.k:
             raise JobError(f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}")
-        return ((query.column, Declared(categories, skip=True)),)
+        return ((query.column, Categorical(categories, skip=True)),)
 
-    def each(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Answer:
+    def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of one candidate's count."""
         cells: Any = columns[0][1]
-        return TopAnswer.made(query, cells, bound, relation, groups)
+        return TopEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
         """How many are chosen."""
@@ -150,7 +150,7 @@ class Top(StatisticKind):
 
 
 @dataclass(frozen=True, slots=True)
-class TopAnswer(OneColumn):
+class TopEstimator(OneColumn):
     """The s most frequent candidates, in order of selection.
 
     Attributes
@@ -166,12 +166,12 @@ class TopAnswer(OneColumn):
     """
 
     section: TopQuery
-    cells: Declared
+    cells: Categorical
     terms: Terms
     trial: selection.Selection
 
     @classmethod
-    def made(cls, section: TopQuery, cells: Declared, bound: Contribution, relation: Relation, groups: int = 0) -> TopAnswer:
+    def calibrate(cls, section: TopQuery, cells: Categorical, bound: Contribution, relation: Relation, groups: int = 0) -> TopEstimator:
         """Calibrate it by a trial on no rows."""
         terms = Terms.of_groups(section, bound) if groups > 1 else Terms.of_table(section, bound, relation)
         return cls(section, cells, terms, _top(np.zeros(cells.size, np.int64), section, terms, None))
@@ -203,7 +203,7 @@ class TopAnswer(OneColumn):
             rho += Fraction(accounting.rho_pure(value) if terms.is_shared else accounting.rho_laplace(value))
         return fraction_up(self.section.s * rho)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The number of candidates."""
         return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
 
@@ -212,18 +212,18 @@ class TopAnswer(OneColumn):
         """Rows of each candidate."""
         return CellsOf(self.groups, self.cells.size)
 
-    def of_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
         """The chosen labels of each group, by draws that no other group has, and their noisy counts if wanted."""
         counts, section, labels = cells_in(total), self.section, self.cells.categories.listed()
         groups = len(counts)
         chosen = top_of_rows(section.method, counts, self.trial.scale, section.s, Draw(rng).of_groups(groups))
-        answer: dict[str, list[Any]] = {"value": [[labels[i] for i in row] for row in chosen.tolist()]}
+        estimator: dict[str, list[Any]] = {"value": [[labels[i] for i in row] for row in chosen.tolist()]}
         scale = self.trial.value_scale
         if scale is None:
-            return {**answer, "stderr": [None] * groups, "interval": [None] * groups}
+            return {**estimator, "stderr": [None] * groups, "interval": [None] * groups}
         values = noisy_rows(np.take_along_axis(counts, chosen, axis=1).astype(np.float64), scale, Draw(rng).of_groups(groups))
         said = self._counts(values, scale)
-        return {**answer, "stderr": [said["stderr"]] * groups, "interval": said["interval"], "counts": said["counts"]}
+        return {**estimator, "stderr": [said["stderr"]] * groups, "interval": said["interval"], "counts": said["counts"]}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of a released count."""

@@ -109,7 +109,7 @@ class Categories:
         held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
         return f"{held}, or a dictionary of these"
 
-    def fitted(self, kind: pa.DataType | None) -> Categories:
+    def for_type(self, kind: pa.DataType | None) -> Categories:
         """These categories for a column of this type: those of a file become integers if the column's are. None is text.
 
         Raises

@@ -68,7 +68,7 @@ class KeyColumn:
         """The types that `accepts` takes, in words."""
         return "a string, integer or date type, or a dictionary of these"
 
-    def lacks(self) -> tuple[str, ...]:
+    def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: a row without a key is in no group."""
         return ()
 
@@ -76,7 +76,7 @@ class KeyColumn:
         """Whether a column of this type can hold keys."""
         return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null()) or value_type(kind) == VIEW
 
-    def fitted(self, kind: pa.DataType | None) -> KeyColumn:
+    def for_type(self, kind: pa.DataType | None) -> KeyColumn:
         """The same column, of this type."""
         return replace(self, type=None if kind is None else value_type(kind))
 

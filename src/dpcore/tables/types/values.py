@@ -54,7 +54,7 @@ class Values(Protocol):
     def accepts(self, kind: pa.DataType) -> bool:
         """Whether a column may have this type."""
 
-    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:
+    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:
         """Keys of the job that are not given, and that cells of a column of this type can call for; None is text."""
 
     def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
@@ -97,7 +97,7 @@ class Numbers:
         """Whether it is one of them."""
         return kind in self.types
 
-    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
         """`missing`: any column can hold nulls."""
         return ("missing",) if self.missing is None else ()
 
@@ -158,7 +158,7 @@ class Answers:
         """Whether it is one of them."""
         return kind == pa.bool_() or kind in INTEGER_TYPES
 
-    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:
+    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:
         """`missing`, and `unknown` where a cell can be another integer."""
         return not_given(missing=self.missing, unknown=False if kind == pa.bool_() else self.unknown)
 
@@ -210,7 +210,7 @@ class Codes:
         """Whether it can hold the categories."""
         return self.categories.are_stored_as(kind)
 
-    def lacks(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
         """`missing` and `unknown`."""
         return not_given(missing=self.missing, unknown=self.unknown)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dpcore.query.encoders import Binned, Declared, OnGrid, Reals, Within
+from dpcore.query.encoders import Bins, Categorical, Clamped, Grid, InRange
 from dpcore.sums import clamped_sum
 from dpcore.tables.types.categories import declared_by
 
@@ -29,12 +29,12 @@ CELLS: dict[pa.DataType, list[Any]] = {
 
 def readers(lower: float, upper: float) -> list[Any]:
     edges = (float(lower), (float(lower) + float(upper)) / 2, float(upper))
-    return [Within(float(lower), float(upper)), Reals((lower, upper), lower), Binned.between(edges, lower), OnGrid.of(edges, lower)]
+    return [InRange(float(lower), float(upper)), Clamped((lower, upper), lower), Bins.between(edges, lower), Grid.of(edges, lower)]
 
 
 def each(reader: Any, lower: float, upper: float, read: np.ndarray) -> list[Any]:
     """What the query makes of every single row."""
-    if isinstance(reader, Reals):
+    if isinstance(reader, Clamped):
         return [clamped_sum(read[i : i + 1], lower, upper).integers for i in range(len(read))]
     return read.tolist()
 
@@ -59,7 +59,7 @@ def test_reading_a_number_looks_at_no_other_row(kind: pa.DataType, lower: float,
 def test_reading_a_category_looks_at_no_other_row(kind: pa.DataType, skip: bool, listed: tuple[int, ...]) -> None:
     categories = declared_by(listed)
     assert categories is not None
-    reader = Declared(categories.fitted(kind), skip=skip) if skip else Declared(categories.fitted(kind), listed[0], listed[1])
+    reader = Categorical(categories.for_type(kind), skip=skip) if skip else Categorical(categories.for_type(kind), listed[0], listed[1])
     cells = [0, 1, 2, 77, 127]
     alone = [int(reader.read(of_kind([cell], kind))[0]) for cell in cells]
     for more in ([], [None], [None, 5, None]):

@@ -115,7 +115,7 @@ def test_rho_of_a_job_fits_its_budget_and_fills_it(place, relation, unit, delta)
     queries["fixed"] = HISTOGRAM | {"epsilon": 0.125}
     job = job_of(place, queries, max_delta=delta, accounting="zcdp", relation=relation, **unit)
     plan = make_release_plan(parse_release_job(job))
-    costs = [Fraction(answer.rho) for answer in plan.answers]
+    costs = [Fraction(answer.rho) for answer in plan.estimators]
     # The whole is the least float that is not below the exact sum, and converts to the stated guarantee by Canonne, Kamath and Steinke.
     rho = plan.job.head()["accounting"]["rho"]
     assert sum(costs) <= Fraction(rho) <= sum(costs) * (1 + Fraction(1, 2**52))
@@ -132,7 +132,7 @@ def test_rho_of_a_job_fits_its_budget_and_fills_it(place, relation, unit, delta)
 
 def test_what_has_no_rho_costs_that_of_its_epsilon_and_fails_with_its_delta(place, monkeypatch):
     from dpcore.accounting import rho_pure
-    from dpcore.query.answers import OneDraw
+    from dpcore.query.estimators import OneDraw
 
     queries = {"a": HISTOGRAM | {"delta": 4e-7, "epsilon": 0.1}, "b": HISTOGRAM | {"delta": 5e-7, "weight": 1}}
     monkeypatch.setattr(OneDraw, "rho", property(lambda _: None))
@@ -157,7 +157,7 @@ def test_many_answers_cost_less_by_rho_than_by_sums(place):
     queries = {f"q{i}": HISTOGRAM | {"weight": 1.0, "delta": 1e-8} for i in range(64)}
     basic = make_release_plan(parse_release_job(job_of(place, queries, max_delta=1e-6)))
     by_rho = make_release_plan(parse_release_job(job_of(place, queries, max_delta=1e-6, accounting="zcdp")))
-    assert by_rho.answers[0].noise[0].scale < basic.answers[0].noise[0].scale / 5
+    assert by_rho.estimators[0].noise[0].scale < basic.estimators[0].noise[0].scale / 5
 
 
 @pytest.mark.parametrize("kind", ["basic", "zcdp"])
@@ -198,7 +198,7 @@ def test_losses_of_a_job_fit_its_budget(place, delta):
         Uses("gaussian", rho=answer.rho)
         if all(noise.law == "gaussian" for noise in answer.noise)
         else Uses("approximate" if answer.section.delta else "pure", epsilon=answer.section.epsilon, delta=answer.section.delta)
-        for answer in plan.answers
+        for answer in plan.estimators
     ]
     stated = plan.job.total
     assert stated.delta == delta

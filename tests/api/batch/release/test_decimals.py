@@ -281,7 +281,7 @@ def test_where_floats_are_wrong(place):
     assert found["bins"]["value"] == [1, 4, 0]
     assert found["below"]["value"] == 1
     tenths = pa.table({"x": pa.array([Decimal("0.1"), Decimal("0.2")] * 1000, pa.decimal128(38, 18))})
-    answer = plan_of(place, tenths, {"kind": "sum", "column": "x", "lower": 0, "upper": 0.3, "missing": 0}).answers[0]
+    answer = plan_of(place, tenths, {"kind": "sum", "column": "x", "lower": 0, "upper": 0.3, "missing": 0}).estimators[0]
     (total,) = exact_sums(total_of(answer.measure, [answer.cells.read(tenths["x"].combine_chunks())]))
     assert total / 10**18 == 300
 
@@ -292,7 +292,7 @@ def test_neighbours_differ_by_whole_steps(place):
     kind = pa.decimal128(9, 2)
     query = {"kind": "sum", "column": "x", "lower": -3.335, "upper": 2.5, "missing": 0}
     for privacy, low, high in (({}, -583, 583), ({"relation": "add_remove"}, -333, 333)):
-        answer = plan_of(place, pa.table({"x": of_steps([1, 2], kind)}), query, **privacy).answers[0]
+        answer = plan_of(place, pa.table({"x": of_steps([1, 2], kind)}), query, **privacy).estimators[0]
         assert answer.noise[0].sensitivity == high
         moved = []
         for _ in range(200):
@@ -327,7 +327,7 @@ def test_wide_decimals_are_clamped_exactly(place):
     """Beyond 64 bits of steps: values saturate, and steps are as fine as bounds let them be."""
     texts = ["1e20", "-1e20", "999.99999999999999999", "0.00000000000000001", "12.5"]
     table = pa.table({"x": pa.array(list(map(Decimal, texts)), pa.decimal128(38, 17))})
-    answer = plan_of(place, table, {"kind": "sum", "column": "x", "lower": 0, "upper": 1000, "missing": 0}).answers[0]
+    answer = plan_of(place, table, {"kind": "sum", "column": "x", "lower": 0, "upper": 1000, "missing": 0}).estimators[0]
     numbers = answer.cells.read(table["x"].combine_chunks())
     step = Fraction(1, 10**answer.cells.digits)
     assert answer.cells.digits == 15

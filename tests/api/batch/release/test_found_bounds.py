@@ -168,7 +168,7 @@ def test_intervals_cover_the_numbers_between_the_released_bounds(place, name, pr
     from scipy import stats
 
     place.write_release({name: FOUND[name] | {"confidence": 0.9, "bounds_epsilon": 0.5}}, privacy=privacy)
-    (answer,) = make_release_plan(load_release_job(place.job)).answers
+    (answer,) = make_release_plan(load_release_job(place.job)).estimators
     x = np.array([0.0 if value is None else value for value in table()["x"].to_pylist()])
     bins = total_of(answer.measure_of_bins, [x])
     hits = 0

@@ -156,7 +156,7 @@ def test_the_terminal_and_the_page_say_how_bounds_are_found(place):
 def test_zcdp_adds_up_bins_and_answers(place):
     queries = {name: query | {"bounds_epsilon": 0.25} for name, query in FOUND.items()}
     place.write_release(queries, privacy={"accounting": "zcdp", "max_epsilon": 20.0, "max_delta": 1e-6})
-    for answer in make_release_plan(load_release_job(place.job)).answers:
+    for answer in make_release_plan(load_release_job(place.job)).estimators:
         assert rho_pure(0.25) < answer.rho < rho_pure(1.0)
 
 

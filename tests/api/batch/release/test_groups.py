@@ -170,7 +170,7 @@ def test_all_combinations_of_lists_bins_and_dates(place, ending):
     rows = by_group(people())
     keys = list(itertools.product(["south", "north"], itertools.pairwise(EDGES), MONTHS))
     assert plan.grouping.size == len(keys) == 18
-    declared = plan.answers[0].public_parameters()
+    declared = plan.estimators[0].public_parameters()
     assert declared["group_by"] == ["region", "age", "day"]
     assert (
         list(zip(*([tuple(key) if isinstance(key, list) else key for key in each] for each in declared["groups"].values()), strict=True))
@@ -213,7 +213,7 @@ def test_the_rows_of_a_public_table_are_the_groups(place, way, ending):
     plan, tallies = measured(place, people(), queries, ending=ending)
     rows = by_group(people(), lambda row: (row["region"], row["visits"]))
     text = str if way == ending == "csv" else int  # Where neither file has types, text is compared.
-    assert plan.answers[0].public_parameters()["groups"] == {
+    assert plan.estimators[0].public_parameters()["groups"] == {
         "region": [one for one, _ in wanted],
         "visits": [text(one) for _, one in wanted],
     }
@@ -245,7 +245,7 @@ def test_pieces_and_threads_do_not_matter(place):
         answers.append(
             [
                 answer.release(tally, QueryDraws(key, i))
-                for i, (answer, tally) in enumerate(zip(plan.answers, tallies.values(), strict=True))
+                for i, (answer, tally) in enumerate(zip(plan.estimators, tallies.values(), strict=True))
             ]
         )
     assert answers[0] == answers[1] == answers[2]
@@ -276,11 +276,11 @@ def test_a_whole_job(place):
 
 def test_one_column_of_a_list_has_keys_by_column(place):
     plan, _ = measured(place, people(), {"n": {"kind": "count", "group_by": ["region"], "groups": ["north"]}})
-    assert plan.answers[0].public_parameters() == {"group_by": ["region"], "groups": {"region": ["north"]}}
+    assert plan.estimators[0].public_parameters() == {"group_by": ["region"], "groups": {"region": ["north"]}}
     plan, _ = measured(
         place, people(), {"n": {"kind": "count", "group_by": "age", "groups": {"age": {"bins": 2, "lower": 0, "upper": 10}}}}
     )
-    assert plan.answers[0].public_parameters() == {"group_by": "age", "groups": [[0.0, 5.0], [5.0, 10.0]]}
+    assert plan.estimators[0].public_parameters() == {"group_by": "age", "groups": [[0.0, 5.0], [5.0, 10.0]]}
 
 
 TWO = {"group_by": ["region", "visits"]}

@@ -316,10 +316,10 @@ def test_what_a_plan_says_about_errors_is_what_the_answers_say(place):
     place.write_release(queries)
     plan = make_release_plan(load_release_job(place.job))
     answered = place.answered()
-    for answer in plan.answers:
+    for answer in plan.estimators:
         assert answer.expected_error(30) == answered[answer.section.name]["stderr"], answer.section.name
     place.write_release(queries, privacy={"relation": "add_remove"})
-    private_mean = make_release_plan(load_release_job(place.job), overwrite=True).answers[list(queries).index("mean cost")]
+    private_mean = make_release_plan(load_release_job(place.job), overwrite=True).estimators[list(queries).index("mean cost")]
     assert private_mean.expected_error(30) is None
 
 
@@ -328,16 +328,16 @@ def test_rho_of_every_query_is_within_that_of_its_epsilon(place, privacy):
     """And a choice, which is bounded-range, costs a quarter of it at most."""
     grouped = {"grouped " + name: QUERIES[name] | GROUPS for name in ("rows", "visits", "mean cost", "quartiles")}
     place.write_release(QUERIES | grouped, privacy=privacy, epsilon=0.1)
-    for answer in make_release_plan(load_release_job(place.job)).answers:
+    for answer in make_release_plan(load_release_job(place.job)).estimators:
         share = 0.25 if answer.section.kind == "quantile" else 1.0
         free = answer.section.name == "rows" and not privacy
         assert (answer.rho == 0) if free else (0 < answer.rho <= rho_pure(0.1) * share * (1 + 1e-9)), answer.section.name
     only_chosen = QUERIES["codes"] | {"values": False}
     place.write_release({"x": only_chosen}, privacy=privacy, epsilon=0.1)
-    (answer,) = make_release_plan(load_release_job(place.job)).answers
+    (answer,) = make_release_plan(load_release_job(place.job)).estimators
     assert answer.rho == pytest.approx(3 * (0.1 / 3) ** 2 / 8, rel=1e-3)
     place.write_release({"x": only_chosen | {"method": "oneshot_laplace", "delta": 1e-3}}, privacy=privacy, epsilon=0.1)
-    (answer,) = make_release_plan(load_release_job(place.job)).answers
+    (answer,) = make_release_plan(load_release_job(place.job)).estimators
     assert answer.rho is None
 
 
@@ -345,7 +345,7 @@ def test_rho_of_every_query_is_within_that_of_its_epsilon(place, privacy):
 def test_rho_of_gaussian_noise_is_that_of_its_scale(place, delta):
     names = ("rows", "regions", "visits", "mean cost")
     place.write_release({name: QUERIES[name] | {"delta": delta} for name in names})
-    for answer in make_release_plan(load_release_job(place.job)).answers:
+    for answer in make_release_plan(load_release_job(place.job)).estimators:
         assert answer.rho == pytest.approx(sum(each.sensitivity**2 / (2 * each.scale**2) for each in answer.noise), rel=1e-9)
 
 

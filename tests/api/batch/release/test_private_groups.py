@@ -227,12 +227,17 @@ def test_queries_that_share_keys_in_both_spellings(tmp_path):
 def test_the_noise_and_the_guarantee_are_in_plan_and_document(tmp_path):
     place = Place(tmp_path, people())
     plan = place.plan([keys_query("diagnosis", epsilon=1.0, delta=1e-8)], privacy={"relation": "add_remove"})
-    assert plan.answers[0].declared() == {"group_by": "diagnosis", "half_released_at": 19}
-    assert plan.answers[0].noise[0].document() == {"law": "truncated_geometric", "sensitivity": 1.0, "scale": 1.0}
+    assert plan.estimators[0].parameters() == {"group_by": "diagnosis", "half_released_at": 19}
+    assert plan.estimators[0].noise[0].document() == {"law": "truncated_geometric", "sensitivity": 1.0, "scale": 1.0}
     bounded = {"unit": "person", "max_rows_per_unit": 10, "relation": "add_remove"}
-    assert place.plan([keys_query("diagnosis", epsilon=1.0, delta=1e-8)], privacy=bounded).answers[0].declared()["half_released_at"] == 102
+    assert (
+        place.plan([keys_query("diagnosis", epsilon=1.0, delta=1e-8)], privacy=bounded).estimators[0].parameters()["half_released_at"]
+        == 102
+    )
     of_few = bounded | {"max_groups_per_unit": 2}
-    assert place.plan([keys_query("diagnosis", epsilon=1.0, delta=1e-8)], privacy=of_few).answers[0].declared()["half_released_at"] == 36
+    assert (
+        place.plan([keys_query("diagnosis", epsilon=1.0, delta=1e-8)], privacy=of_few).estimators[0].parameters()["half_released_at"] == 36
+    )
     assert plan.job.total.delta == 1e-8
 
 

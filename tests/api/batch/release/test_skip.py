@@ -210,7 +210,7 @@ def test_sums_of_rows_that_may_lose_their_value_move_by_no_more_than_the_noise_h
     for lower, upper in ((-3.0, 5.0), (4.0, 7.0), (-7.0, -4.0)):
         place.write_release({"s": {"kind": "sum", "column": "x", "lower": lower, "upper": upper, "missing": "skip"}})
         write_table(pa.table({"x": [1.0]}), place.source)
-        (answer,) = make_release_plan(load_release_job(place.job), overwrite=True).answers
+        (answer,) = make_release_plan(load_release_job(place.job), overwrite=True).estimators
         read = [[cells.read(pa.array([value], pa.float64())) for _, cells in answer.reads] for value in values]
         sums = [each[0] for each in (exact_sums(total_of(answer.measure, columns)) for columns in read)]
         worst = max(abs(one - other) for one, other in itertools.combinations(sums, 2))
@@ -222,7 +222,7 @@ def test_intervals_of_means_cover(place):
     assert SURE > 0.99
     place.write_release({"m": SKIPPED["mean"] | {"confidence": 0.9}}, epsilon=0.5)
     plan = make_release_plan(load_release_job(place.job))
-    (answer,) = plan.answers
+    (answer,) = plan.estimators
     gust = table().combine_chunks().column("gust").chunk(0)
     tally = total_of(answer.measure, [cells.read(gust) for _, cells in answer.reads])
     exact = truths(table())["mean"]

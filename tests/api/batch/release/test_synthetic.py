@@ -343,7 +343,7 @@ def test_gaussian_noise_of_many_histograms_grows_with_their_root(place):
     scales = {}
     for method in ("joint", "marginals"):
         place.write_release({"x": place.synthetic(method=method, delta=1e-6)})
-        (answer,) = make_release_plan(load_release_job(place.job)).answers
+        (answer,) = make_release_plan(load_release_job(place.job)).estimators
         scales[method] = answer.noise[0].scale
     assert scales["marginals"] / scales["joint"] == pytest.approx(np.sqrt(3), rel=1e-6)
 

@@ -262,7 +262,7 @@ def tallies(place, table, privacy):
     plan = planned(place, table, QUERIES, privacy)
     _, found, _ = measured(plan, LocalPasses(Room(place.folder / "spill"), 2, Quiet()))
     by_name = dict(zip(QUERIES, found, strict=True))
-    quantile = plan.answers[list(QUERIES).index("median")]
+    quantile = plan.estimators[list(QUERIES).index("median")]
     return plan, {
         "n": [by_name["n"][0]],
         "some": [by_name["some"][0]],
@@ -276,7 +276,7 @@ def tallies(place, table, privacy):
         "median by": [
             utility
             for counts in by_name["median by"][:-1, :-1]
-            for utility in plan.answers[list(QUERIES).index("median by")].utilities(counts, Fraction(3, 10)).tolist()
+            for utility in plan.estimators[list(QUERIES).index("median by")].utilities(counts, Fraction(3, 10)).tolist()
         ],
         "top by": by_name["top by"][:-1, :-1].reshape(-1).tolist(),
     }
@@ -318,7 +318,7 @@ def test_neighbouring_tables_differ_by_no_more_than_the_noise_hides(place, relat
     for _ in range(25):
         one, other = unit_changes(privacy, 1 if not unit else 5, rng)
         (plan, first), (_, second) = tallies(place, one, privacy), tallies(place, other, privacy)
-        for answer, name in zip(plan.answers, QUERIES, strict=True):
+        for answer, name in zip(plan.estimators, QUERIES, strict=True):
             change = [b - a for a, b in zip(first[name], second[name], strict=True)]
             if name in quiet:  # public, and free
                 assert not any(change)
@@ -348,7 +348,7 @@ def losses(place, privacy, tables):
         plan = planned(place, table, MOMENTS, privacy)
         passes = LocalPasses(Room(place.folder / "spill"), 2, Quiet())
         plan, totals, _ = measured(plan, passes)
-        answers = dict(zip(MOMENTS, plan.answers, strict=True))
+        answers = dict(zip(MOMENTS, plan.estimators, strict=True))
         between = replace(answers["found"], found=(0, 102)).inner
         waiting = replace(answers["found"], found=None)
         others = [

@@ -23,7 +23,7 @@ COLUMNS = {
 
 
 def column(name: str) -> KeyColumn:
-    return KeyColumn(name).fitted(COLUMNS[name][0])
+    return KeyColumn(name).for_type(COLUMNS[name][0])
 
 
 def said(value: object) -> object:

@@ -1,4 +1,4 @@
-"""What an answer is: a query with its noise, what it needs of the rows, and what it makes of them."""
+"""Estimators: a query with its noise, what it needs of the rows, and the private answer that it makes of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from dpcore.query.encoders import Present, Reals
+from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP
 from dpcore.query.noise import described, rho_of, standard_deviation
 from dpcore.query.query_sections import BoundedQuery
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
-    from dpcore.query.encoders import Cells
+    from dpcore.query.encoders import Encoder
     from dpcore.query.made_rows import Table, TableColumn
     from dpcore.query.noise import Noise
     from dpcore.query.statistics import Statistic
@@ -36,7 +36,7 @@ AT_LEAST = {"coverage": "at least"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Estimator:
     """Base: a query with its noise, ready to run.
 
     Attributes
@@ -60,14 +60,14 @@ class Answer:
             """The query of the job."""
 
         @property
-        def reads(self) -> tuple[tuple[str, Cells], ...]:
+        def reads(self) -> tuple[tuple[str, Encoder], ...]:
             """The columns that it needs, and how each is read."""
 
         @property
         def statistic(self) -> Statistic:
             """What is computed of them."""
 
-        def of_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
+        def release_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
             """For each key of a private answer the list over groups, given the total of the statistic."""
 
     @property
@@ -110,17 +110,17 @@ class Answer:
         """The columns of a table that it writes beside the answer."""
         return None
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """What the query declares."""
         return {}
 
     def public_parameters(self) -> dict[str, Any]:
         """The groups, and what the query declares, for the document."""
-        return {**({} if self.grouping is None else self.grouping.declared()), **self.declared()}
+        return {**({} if self.grouping is None else self.grouping.parameters()), **self.parameters()}
 
     def release(self, total: Any, rng: Stream | None) -> dict[str, Any]:
         """A private answer: the keys of the document except name, kind and budget; with groups the list over them for each."""
-        said = self.of_each(total, rng)
+        said = self.release_each(total, rng)
         return {key: values[0] for key, values in said.items()} if self.grouping is None else said
 
     def released_with_table(self, total: Any, rng: Stream | None, write: Callable[[Table], None]) -> dict[str, Any]:  # noqa: ARG002
@@ -143,25 +143,25 @@ def cells_in(total: Array) -> Array:
     return np.ascontiguousarray(total[:-1, :-1])
 
 
-def reals_of(section: BoundedQuery, cells: Reals) -> tuple[tuple[str, Cells], ...]:
+def reals_of(section: BoundedQuery, cells: Clamped) -> tuple[tuple[str, Encoder], ...]:
     """The column of numbers, and where they are if other rows are skipped."""
     column = (section.column, cells)
     return (column, (section.column, Present(cells))) if section.missing == SKIP else (column,)
 
 
-class OneColumn(Answer):
+class OneColumn(Estimator):
     """Base of the answers that read one column."""
 
     __slots__ = ()
     cells: Any
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The column of the query."""
         return ((self.section.column, self.cells),)
 
 
-class OneDraw(Answer):
+class OneDraw(Estimator):
     """Base of the answers with one draw of noise, on a number or on each of several."""
 
     __slots__ = ()
@@ -187,15 +187,15 @@ class OneSum(OneColumn, OneDraw):
     """Base of the answers with one draw of noise on one exact sum of clamped numbers."""
 
     section: BoundedQuery
-    cells: Reals
+    cells: Clamped
     mechanism: RealNoise
 
     @property
-    def reads(self) -> tuple[tuple[str, Cells], ...]:
+    def reads(self) -> tuple[tuple[str, Encoder], ...]:
         """The column of the query."""
         return reals_of(self.section, self.cells)
 
-    def declared(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Any]:
         """The bounds."""
         return given(self.section, "lower", "upper", "missing")
 
