@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import signal
 from pathlib import Path
@@ -93,6 +94,26 @@ def pytest_configure(config: pytest.Config) -> None:
         from support.by_file import ByFile
 
         config.pluginmanager.register(ByFile(config), "by-file")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tests marked `each_value`, take cases until each value of each parameter has occurred; where long tests run too, all cases."""
+    if "each_value" in config.option.markexpr or "long" in config.option.markexpr.replace("not long", ""):
+        return
+    seen: dict[str, set[tuple[str, int]]] = {}
+    left_out = set()
+    # In an order that looks random, so that values of different parameters meet, and that is the same in every process.
+    for item in sorted(items, key=lambda each: hashlib.sha256(each.nodeid.encode()).digest()):
+        if item.get_closest_marker("each_value") is None or not hasattr(item, "callspec"):
+            continue
+        values = set(item.callspec.indices.items())
+        known = seen.setdefault(item.nodeid.partition("[")[0], set())
+        if values <= known:
+            left_out.add(item)
+        known |= values
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_report_header() -> str:
