@@ -106,7 +106,7 @@ lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-f
 	PYTHONPATH=src $(VENV)/bin/lint-imports --no-logo
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint $(CYTHON_SOURCES)
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
-	$(VENV)/bin/python -m pytest -q -k "not examples_in_docstrings" $(HOUSE_TESTS)
+	$(VENV)/bin/python -m pytest -q -m "long or not long" -k "not examples_in_docstrings" $(HOUSE_TESTS)
 
 docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html; a warning is an error
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html

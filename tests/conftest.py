@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -97,23 +98,28 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests marked `each_value`, take cases until each value of each parameter has occurred; where long tests run too, all cases."""
-    if "each_value" in config.option.markexpr or "long" in config.option.markexpr.replace("not long", ""):
+    """Of tests marked `some(n)`, take n cases, with each value of each parameter as far as they suffice; all where long tests run too."""
+    if "long" in config.option.markexpr.replace("not long", ""):
         return
-    seen: dict[str, set[tuple[str, int]]] = {}
-    left_out = set()
+    cases: dict[str, list[Any]] = {}
     # In an order that looks random, so that values of different parameters meet, and that is the same in every process.
     for item in sorted(items, key=lambda each: hashlib.sha256(each.nodeid.encode()).digest()):
-        if item.get_closest_marker("each_value") is None or not hasattr(item, "callspec"):
-            continue
-        values = set(item.callspec.indices.items())
-        known = seen.setdefault(item.nodeid.partition("[")[0], set())
-        if values <= known:
-            left_out.add(item)
-        known |= values
+        if item.get_closest_marker("some") is not None:
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = {item for of_one in cases.values() for item in _beyond(of_one, of_one[0].get_closest_marker("some").args[0])}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def _beyond(cases: list[Any], most: int) -> list[Any]:
+    """All cases but so many of them: those with a value that none before them has come first."""
+    first, others, seen = [], [], set()
+    for case in cases:
+        values = set(case.callspec.indices.items())
+        (others if values <= seen else first).append(case)
+        seen |= values
+    return [*first, *others][most:]
 
 
 def pytest_report_header() -> str:

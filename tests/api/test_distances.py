@@ -41,6 +41,7 @@ def test_every_type_of_single_values_is_in_a_list():
     assert not SERVED & REFUSED
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("form", ["list", "array", "column"])
 @pytest.mark.parametrize("kind", sorted(SERVED, key=str))
 def test_neighbours_of_a_served_type_keep_their_distance(kind, form):

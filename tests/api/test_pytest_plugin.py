@@ -231,6 +231,7 @@ def test_a_seed_of_the_session_gives_every_call_its_own_key(pytester):
     assert counts(session(pytester, *options)) == counts(first)
 
 
+@pytest.mark.long
 def test_folders_with_a_conftest_of_their_own(pytester):
     """pytest sorts the plugins of such folders out by sets of plugins."""
     for name in ("one", "two"):

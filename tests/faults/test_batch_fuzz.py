@@ -35,6 +35,7 @@ def undocumented(ends):
     return {(target, end): numbers for target, found in ends.items() for end, numbers in found.items() if end not in DOCUMENTED}
 
 
+@pytest.mark.long
 def test_damaged_files_end_in_a_documented_exit(tmp_path):
     ends = run(tmp_path, 0, 12, TARGETS)
     assert undocumented(ends) == {}
@@ -49,6 +50,7 @@ def test_many_damaged_files_end_in_a_documented_exit(tmp_path, target):
     assert undocumented(ends) == {}
 
 
+@pytest.mark.long
 def test_a_reader_that_trusts_the_file_is_caught(tmp_path):
     """Among these mutations are offsets and indices that lead out of their buffers."""
     assert undocumented(run(tmp_path, 20, 25, ["arrow-privatize"], "trusting")) != {}
@@ -89,6 +91,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_ends_in_a_documented_exit(place, name):
     place.source.write_bytes(HOSTILE[name])

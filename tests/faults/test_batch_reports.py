@@ -137,6 +137,7 @@ def replaced(name, value):
     return change
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -204,6 +205,7 @@ def test_a_sidecar_of_another_table(place):
     refused(place, "private.csv: there is no column 'visits', which the dpcore metadata of 'visits' call for")
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("change", ["size", "content", "the table of another run", "the sidecar of another run"])
 def test_a_table_and_a_sidecar_that_do_not_belong_together(place, change):
     """Two runs of one job on one name could mix, and then one table was read with what the other had declared."""
@@ -312,6 +314,7 @@ def tampered(place, name, values, row=None):
     write_table(written.set_column(index, changed, values), place.target)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 @pytest.mark.parametrize(
     ("name", "cell"),
@@ -425,6 +428,7 @@ def test_a_report_folder_that_is_a_file(place):
     assert "cannot make the folder" in done.err
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_rows(place):
     """Ten million reports of 12 bytes and counts of a hundred categories, in pieces."""
     rows = 10_000_000
@@ -438,6 +442,7 @@ def test_memory_does_not_grow_with_the_rows(place):
     assert peak < 350 << 20
 
 
+@pytest.mark.long
 def test_long_reports_stay_in_bounded_memory(place):
     """A row of 2^20 random bits takes 128 KiB: as many rows as of numbers would take 16 GiB."""
     write_table(pa.table({"x": pa.array(np.arange(600), pa.int32())}), place.source)

@@ -42,6 +42,7 @@ NEITHER = "neither 0 nor 1, and the job declares no `unknown` for this column"
 NUMBER = int(SECRET)
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(
     ("cells", "column", "row", "problem"),
@@ -78,6 +79,7 @@ def test_cells_that_a_declaration_does_not_cover(place, source, cells, column, r
     refused(place, f"in.{source}: row {row} (counted from 0), column 'n': {problem}")
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize("source", ["parquet", "arrow"])
 @pytest.mark.parametrize(
     ("cells", "column", "row", "problem"),
@@ -144,6 +146,7 @@ def test_the_row_counts_within_its_file(place):
     refused(place, "b.parquet: row 1 (counted from 0)")
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize(("columns", "cell"), [(INTEGERS, SECRET + "x"), (INTEGERS, SECRET + ".5"), (REALS, SECRET + "x"), (REALS, "")])
 @pytest.mark.parametrize("row", [0, 3, 900_000])
 def test_a_csv_cell_that_does_not_parse(place, columns, cell, row):

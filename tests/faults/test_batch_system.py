@@ -135,6 +135,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("target", FORMATS)
 def test_a_file_that_may_not_grow(place, target):
@@ -220,6 +221,7 @@ def prepare(place, target, rows):
     return size
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.long)])
@@ -250,6 +252,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize(
     ("target", "number", "code"),
@@ -296,6 +299,7 @@ def test_temporaries_of_the_living_are_left_alone(tmp_path):
     assert not living.temporary.exists()
 
 
+@pytest.mark.long
 def test_of_jobs_at_once_one_writes_and_none_disturbs_it(place):
     write_table(people(100_000), place.source)
     place.write_job()
@@ -311,6 +315,7 @@ def test_of_jobs_at_once_one_writes_and_none_disturbs_it(place):
 # Memory
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("source", ["parquet", "arrow"])
 def test_memory_does_not_grow_with_a_row_group(place, source):

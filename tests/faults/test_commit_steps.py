@@ -237,6 +237,7 @@ def count_steps(steps, case):
     return count
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "number",
     [pytest.param(i, id=NAMES[i], marks=() if i in OFTEN else pytest.mark.long) for i in range(len(CASES))],
@@ -262,6 +263,7 @@ def test_a_job_killed_at_every_step(steps, folder, number):
     assert not crash(steps, case, count + 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("twin", "kind", "ledger", "overwrite"),
     [

@@ -98,6 +98,7 @@ class Round:
         return spent, entries
 
 
+@pytest.mark.long
 def test_eight_processes_take_the_budget_and_no_more(tmp_path):
     """0.1 + 0.2 tenths: 40 spends of 0.05 fit into 2 exactly; sums of float64 would lose or gain one."""
     contest = Round(tmp_path, 2.0, 0.05, tries=100)
@@ -126,6 +127,7 @@ def kill_some(folder, kills, seed):
     return sum(entry.state == "reserved" for entry in entries)
 
 
+@pytest.mark.long
 @posix
 def test_killed_processes_leave_reservations_and_no_damage(tmp_path):
     kill_some(tmp_path, 3, seed=1)
@@ -195,6 +197,7 @@ def test_a_commit_that_was_cut_off_is_rolled_back_by_the_next_who_opens_the_ledg
     assert ledger.spend(Privacy(0.75), what="after").id == 2
 
 
+@pytest.mark.long
 def test_of_many_processes_that_make_one_ledger_one_does(tmp_path):
     program = textwrap.dedent("""
         import sys
@@ -270,6 +273,7 @@ def killed(folder, how, end):
     return done.returncode != 0
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("how", ["new", "overwrite"])
 @pytest.mark.parametrize("ends", [[4, 8, 12], pytest.param(range(1, 40), marks=pytest.mark.long)])

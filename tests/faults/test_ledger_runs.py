@@ -156,6 +156,7 @@ def generous(monkeypatch):
     monkeypatch.setattr(rows, "check_spends", refunding)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("twin", [careless, generous, pytest.param(greedy, marks=pytest.mark.long)])
 def test_twins_are_caught(monkeypatch, twin):
     twin(monkeypatch)

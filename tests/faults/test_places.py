@@ -264,6 +264,7 @@ def test_an_address_as_a_synthetic_table(counter, monkeypatch):
 # One output, two jobs
 
 
+@pytest.mark.long
 def test_of_two_jobs_with_one_output_one_wins(place, ledger):
     """The other one ends before it spends, whichever is faster."""
     write_table(people(60_000), place.source)
@@ -344,6 +345,7 @@ def test_an_output_that_appears_costs_nothing_that_is_not_kept(place, ledger, mo
     assert place.estimate().code == 0
 
 
+@pytest.mark.long
 def test_overlapping_jobs_never_leave_the_sidecar_of_another_table(place):
     """Without a lock the wrong sidecar stood beside a table in a third of the runs."""
     place.target = place.folder / "out" / "private.csv"

@@ -279,6 +279,7 @@ main()
 """
 
 
+@pytest.mark.some(2)
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.tables.output.output"])
@@ -334,6 +335,7 @@ def test_deferred_signals_come_at_the_end_and_once():
 CLOSED = {"stdin": "<&-", "stdout": ">&-", "stderr": "2>&-", "all": "<&- >&- 2>&-", "full": ">/dev/full", "full errors": "2>/dev/full"}
 
 
+@pytest.mark.some(2)
 @posix
 @pytest.mark.parametrize(
     ("command", "streams"),
@@ -375,6 +377,7 @@ def test_a_pipe_that_nobody_reads(counter, ledger):
     assert states(ledger) == [(1.0, "done", None)]
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("form", ["--json", "--table"])
 def test_a_report_is_written_before_a_pipe_that_nobody_reads(place, counter, form):

@@ -116,6 +116,7 @@ def test_a_null_does_not_change_how_integers_beside_it_are_read(missing):
     assert alone[1:].tolist() == beside[1:].tolist()
 
 
+@pytest.mark.some(2)
 @pytest.mark.skipif(not VIEWS, reason="pyarrow has no views")
 @pytest.mark.parametrize("labels", [False, True])
 @pytest.mark.parametrize("where", ["x < 3", "x < 9", "v = 'a'"])

@@ -33,6 +33,7 @@ def refused(place, *words):
     refused_row(place, place.release, SECRET, *words)
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(
     ("cells", "query", "row", "problem"),

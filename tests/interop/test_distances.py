@@ -316,6 +316,7 @@ def test_every_type_of_duckdb_is_in_a_list():
     assert known - times - {"GEOMETRY", "VARIANT", "TUPLE", "TYPE"} <= listed
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("kind", OF_DUCKDB)
 def test_neighbours_in_a_relation_keep_their_distance(kind):
     duckdb = pytest.importorskip("duckdb", reason="make test runs it")
@@ -361,6 +362,7 @@ def test_the_cast_that_a_refusal_proposes_runs_as_it_is_written(name):
         assert dp.release(smaller, {name: laplace(1.0)}, missing="refuse", connection=connection).fetchall() == [(2.0**63,)]
 
 
+@pytest.mark.some(13)
 @pytest.mark.parametrize("kind", NOT_OF_DUCKDB)
 def test_no_noise_takes_a_type_of_duckdb_that_is_refused(kind):
     duckdb = pytest.importorskip("duckdb", reason="make test runs it")

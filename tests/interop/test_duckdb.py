@@ -83,6 +83,7 @@ TYPES = {
 }
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("kind", TYPES)
 def test_types_and_nulls_are_kept(connection, kind):
     mechanism, cell = TYPES[kind]
@@ -92,6 +93,7 @@ def test_types_and_nulls_are_kept(connection, kind):
     assert [row[0] is None for row in found.fetchall()] == [False, True]
 
 
+@pytest.mark.long
 def test_a_query_is_evaluated_once_and_its_result_stays(connection):
     calls = []
 

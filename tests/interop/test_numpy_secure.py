@@ -218,6 +218,7 @@ WAYS: dict[str, Callable[[Any], list[int]]] = {
 }
 
 
+@pytest.mark.some(4)
 @needs_fork
 @pytest.mark.parametrize("fork", [None, system_call], ids=["fork", "system call"])
 @pytest.mark.parametrize("way", WAYS)
@@ -279,6 +280,7 @@ def numbers(generator: np.random.Generator, n: int) -> Any:
     return generator.integers(0, 2**64, n, dtype=np.uint64)
 
 
+@pytest.mark.long
 @needs_fork
 def test_a_fork_while_other_threads_draw_shares_no_word_and_waits_for_nobody() -> None:
     bits = SecureBitGenerator()

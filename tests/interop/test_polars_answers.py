@@ -52,6 +52,7 @@ ONCE = {
 }
 
 
+@pytest.mark.some(12)
 @ENGINES
 @pytest.mark.parametrize("name", ONCE)
 def test_an_answer_is_drawn_once(name, engine, drawn):

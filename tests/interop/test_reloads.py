@@ -87,6 +87,7 @@ def needs(name):
         pytest.skip(f"{tool} is not here; make test-interop has an environment for it")
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("again", [reload_adapter, reload_all_of_interop, import_again])
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_a_tool_is_restored_whole_after_a_reload_of_its_adapter(name, options, again):

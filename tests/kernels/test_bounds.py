@@ -107,12 +107,14 @@ def normal_points() -> tuple[Array, Array]:
     return words, normal_reference(words)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_exponential_is_within_its_bound(level: str, exponential_points: tuple[Array, Array]) -> None:
     with at_level(level):
         check(f"exponential, {level}", *exponential_errors(*exponential_points))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_normal_is_within_its_bound(level: str, normal_points: tuple[Array, Array]) -> None:
     with at_level(level):
@@ -186,6 +188,7 @@ def largest_error(name: str, coefficients: list[float]) -> mpmath.mpf:
     return max(abs(weight(z) * (function(z) - polynomial(coefficients, z))) for z in points)
 
 
+@pytest.mark.long
 @pytest.mark.source_tree
 def test_polynomials_have_the_errors_that_are_written_beside_them(repository: Path) -> None:
     source = (repository / "src" / "_kernels" / "kernels" / "lanes.h").read_text(encoding="utf-8")

@@ -129,6 +129,7 @@ def real(point: tuple[int, int | float]) -> Any:
     return MP.ldexp(MP.mpf(point[0]), int(point[1]))
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("precision", [53, 160, 300, 900])
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_functions_of_intervals_hold_the_truth_and_are_narrow(name: str, precision: int) -> None:

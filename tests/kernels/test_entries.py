@@ -347,6 +347,7 @@ def sums_in_every_environment(core: ctypes.CDLL) -> set[bytes]:
     return results
 
 
+@pytest.mark.long
 @on_x86_linux
 @pytest.mark.source_tree
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

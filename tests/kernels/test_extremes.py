@@ -47,6 +47,7 @@ def nearest_float(number: Fraction) -> float:
         return LARGEST if number > 0 else -LARGEST
 
 
+@pytest.mark.some(11)
 @each_float_kind
 @pytest.mark.parametrize(
     ("value", "scale", "grid"),
@@ -93,6 +94,7 @@ def test_values_far_below_the_grid_change_nothing(kind: str, value: float, scale
     assert same_bits(in_every_way(law, np.full(N, value)), law.draw(N))
 
 
+@pytest.mark.some(16)
 @each_float_kind
 @pytest.mark.parametrize("scale", [2.0**-20, 2.0**-60, 2.0**-190, 2.0**-500, 2.0**-960])
 @pytest.mark.parametrize("whole", [0, -1, 6, 7, -12345677, 2**40])
@@ -127,6 +129,7 @@ def test_saturation_at_the_largest_float(kind: str, scale: float, grid: float) -
         assert in_every_way(Law(kind, scale, grid), np.full(50, edge)).tolist() == [edge] * 50
 
 
+@pytest.mark.some(4)
 @each_float_kind
 @pytest.mark.parametrize("value", [10**17 + 1, 2**53 + 1, -(2**62) - 1, INT64.max, INT64.min, 12345678901234567])
 def test_large_integers_keep_their_unit(kind: str, value: int) -> None:
@@ -162,6 +165,7 @@ def test_no_negative_zero_is_released(kind: str, scale: float) -> None:
 # Integers
 
 
+@pytest.mark.some(27)
 @each_int_kind
 @pytest.mark.parametrize("scale", [0.3, 3.0, 20.5, 2.0**40])
 @pytest.mark.parametrize("edge", [INT64.max, INT64.min, INT64.max - 2, INT64.min + 2, 2**53 + 1, -(2**62) - 1])

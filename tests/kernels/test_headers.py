@@ -30,6 +30,7 @@ def test_every_family_has_a_header() -> None:
     assert {"dpk.h", "dpk_kernels.h", *(f"dpk_{family}.h" for family in FAMILIES)} <= names
 
 
+@pytest.mark.some(21)
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 @pytest.mark.parametrize("path", [*HEADERS, *PARTS], ids=lambda path: path.name)
 def test_a_file_needs_nothing_before_it(path: Path) -> None:

@@ -141,6 +141,7 @@ def test_memory_layout_on_threads(law: Law) -> None:
         assert same_bits(law.add(form, threads=3), expected.reshape(form.shape)), name
 
 
+@pytest.mark.some(23)
 @each_level
 @each_law
 @pytest.mark.parametrize("tier", [FAST, EXACT])

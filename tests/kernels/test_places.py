@@ -61,6 +61,7 @@ def makes(x: np.ndarray) -> list[np.ndarray]:
     return [x, misaligned, wide[:, 1], x[::-1].copy()[::-1], read_only]
 
 
+@pytest.mark.some(48)
 @at_each_level
 @pytest.mark.parametrize("dtype", REALS)
 @pytest.mark.parametrize("points", POINTS)
@@ -114,6 +115,7 @@ def refused(start: int, stop: int) -> tuple[int, int]:
     raise AssertionError((start, stop))
 
 
+@pytest.mark.some(446)
 @at_each_level
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bits", [1, 24, 25, 26, 40, 50])
@@ -132,6 +134,7 @@ def test_moments(level, size, bits, centre):
                     assert _backend.moments(array, centre, grid, refused) == expected
 
 
+@pytest.mark.some(4)
 @at_each_level
 @pytest.mark.parametrize("centre", [0, 2**62 - 1, -(2**62) + 1, 2**62, -(2**63), 2**80])
 def test_moments_of_integers_of_every_size(level, centre):

@@ -103,6 +103,7 @@ def last_element(name: str, n: int) -> int:
 # Lengths, places, threads
 
 
+@pytest.mark.some(75)
 @each_level
 @each_law
 @pytest.mark.parametrize("element", [0, 5])
@@ -134,6 +135,7 @@ def test_pieces_at_their_elements_make_the_whole(name: str, element: int) -> Non
     assert same_bits(np.concatenate(pieces), portable(name, x, element))
 
 
+@pytest.mark.some(117)
 @each_level
 @each_law
 @pytest.mark.parametrize(("chunk", "element"), [(97, 77), (997, 0), (2048, 5)])
@@ -250,6 +252,7 @@ def holds(dtype: str, name: str) -> bool:
 OF_CODES = [name for name, (_, k) in ALL.items() if k is not None and name != "packed"]
 
 
+@pytest.mark.some(213)
 @each_level
 @pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in OF_CODES for dtype in INTEGERS if holds(dtype, name)])
 def test_codes_of_every_dtype(name: str, dtype: str, level: str) -> None:

@@ -89,6 +89,7 @@ def small_uniforms(twin: Twin, k: int) -> Iterator[tuple[int, int]]:
                 break
 
 
+@pytest.mark.some(6)
 @each_limbs
 @pytest.mark.parametrize("bits", [b for b in DEPTHS if b >= 31])
 def test_kary_and_hashed_codes(bits: int, limbs: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,6 +117,7 @@ def tilt(u: Fraction, epsilon: float, bits: int = 3000) -> Fraction:
     return (2 * u - 1) / slope
 
 
+@pytest.mark.long
 @each_limbs
 @pytest.mark.parametrize("epsilon", [1.0, *(pytest.param(epsilon, marks=pytest.mark.long) for epsilon in (0.01, 50.0))])
 def test_tables_with_endless_expansions(epsilon: float, limbs: int) -> None:
@@ -151,6 +153,7 @@ def convergents(t: Fraction, most: int) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("tier", [FAST, 1, EXACT])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_bounded_means_within_every_tiers_error(epsilon: float, tier: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,7 @@ def test_levels_agree(law: Law, aes_level: str) -> None:
     assert not np.array_equal(expected, law.add(values, 77))
 
 
+@pytest.mark.some(3)
 @each_law
 def test_tiers_agree(law: Law, aes_level: str) -> None:
     n = 2 * 10**5

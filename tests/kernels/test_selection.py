@@ -27,6 +27,7 @@ def same(method: Method, scores: Array, s: int = 1, scale: float = 1.0, **option
     return bool(found == expected)
 
 
+@pytest.mark.some(81)
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 63, 64, 65, 511, 512, 513, 1023, 1024, 1025, 4095, 4097, 10_000])
 @each_method
 def test_sizes_around_the_edges_of_blocks(method, d):
@@ -34,6 +35,7 @@ def test_sizes_around_the_edges_of_blocks(method, d):
         assert same(method, random_scores(d, spread=spread), min(d, 3))
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("s", [1, 2, 5, 50, 299, 300])
 @each_of_several
 def test_how_many_are_selected(method, s):
@@ -78,6 +80,7 @@ EXTREMES: dict[str, tuple[Array, float]] = {
 }
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("name", EXTREMES)
 @each_method
 def test_extreme_scores(method, name):
@@ -169,6 +172,7 @@ def tied_pairs(twin: Twin, pairs: int) -> list[Array]:
     return cases
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("scale", [1.0, 0.3, 2.0**-700, 3e200])
 @each_kind
@@ -272,6 +276,7 @@ def check_random_calls(seed: int, n: int) -> None:
         assert same(method, scores, s, scale, nonce=call, first=first), (seed, call)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_random_calls(seed):
     check_random_calls(seed, 60)

@@ -55,6 +55,7 @@ CASES = {
 }
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("name", CASES)
 @each_kind
 def test_keys_are_within_their_error(kind, name):

@@ -47,6 +47,7 @@ SHAPES = {
 }
 
 
+@pytest.mark.some(62)
 @pytest.mark.parametrize("shape", SHAPES)
 @each_method
 def test_pruning_changes_nothing(method, shape, unpruned):
@@ -63,6 +64,7 @@ def test_pruning_changes_nothing_under_many_keys(method, unpruned):
         assert select(method, scores, 6, nonce=nonce) == unpruned(method, scores, 6, nonce=nonce)
 
 
+@pytest.mark.some(19)
 @pytest.mark.parametrize("shape", SHAPES)
 @each_method
 def test_levels_and_threads_change_nothing(method, shape):

@@ -110,6 +110,7 @@ def forget_constants() -> None:
                 cell.cell_contents.memo_prec, cell.cell_contents.memo_val = -1, None
 
 
+@pytest.mark.long
 def test_threads_share_no_constant_of_the_exact_tier() -> None:
     """A thread of another precision at any line of another thread's first computation: neither it nor what follows is touched."""
     forget_constants()

@@ -25,6 +25,7 @@ def random() -> np.random.Generator:
     return np.random.default_rng(11)
 
 
+@pytest.mark.some(4)
 @at_each_level
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
 def test_one_column(level, bounds):
@@ -37,6 +38,7 @@ def test_one_column(level, bounds):
         assert total.n == n
 
 
+@pytest.mark.some(12)
 @at_each_level
 @pytest.mark.parametrize("columns", COLUMNS)
 def test_columns_around_every_width(level, columns):
@@ -48,6 +50,7 @@ def test_columns_around_every_width(level, columns):
         assert total.integers == slow_integers(x, total.lower, total.upper, total.grid), rows
 
 
+@pytest.mark.some(6)
 @at_each_level
 @pytest.mark.parametrize("columns", [1, 2, 3, 10, 40, 128, 200, 1025, 5000])
 def test_more_rows_than_one_carry(level, columns):
@@ -87,6 +90,7 @@ def test_extreme_totals_carry_into_128_bits(level):
     assert total.n == 70_000 * 2**30
 
 
+@pytest.mark.some(14)
 @at_each_level
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16, np.uint8])
 @pytest.mark.parametrize("shape", [(1001,), (101, 7), (23, 600)], ids=str)

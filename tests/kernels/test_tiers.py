@@ -40,6 +40,7 @@ def pool() -> Iterator[ExactPool]:
         yield made
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize("law", ALL, ids=str)
 def test_accurate_tier_equals_fast_path_at_every_level(law: Law) -> None:
     n = 3 * 10**5 if law.scale > 0.1 else 10**4  # below, nothing but the rare tails needs a tier
@@ -50,6 +51,7 @@ def test_accurate_tier_equals_fast_path_at_every_level(law: Law) -> None:
             assert same_bits(law.draw(n), expected), level
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("law", ALL, ids=str)
 def test_exact_tier_equals_fast_path(law: Law, pool: ExactPool) -> None:
     n = EXACT_SAMPLES.get(law, FEW)
@@ -63,6 +65,7 @@ def test_exact_tier_equals_fast_path_on_a_million(law: Law, pool: ExactPool) -> 
     assert same_bits(law.draw(n), pool.draw(law, n))
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("law", [law for law in ALL if law.scale > 0.1], ids=str)
 def test_values_do_not_hide_a_tier(law: Law) -> None:
     values = law.values(500)
@@ -80,6 +83,7 @@ def test_scalars_in_the_exact_tier(law: Law) -> None:
     assert exact == [law.add(value, 1000 + i) for i, value in enumerate(values)]
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("law", [law for law in ALL if law.scale > 0.1], ids=str)
 def test_scale_arrays_in_every_tier(law: Law) -> None:
     values = law.values((100, 3))
@@ -90,6 +94,7 @@ def test_scale_arrays_in_every_tier(law: Law) -> None:
             assert same_bits(law.add(values, scale=scales), fast)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("law", [*FINEST_GRID, Law("discrete_laplace", 2.0**40), Law("discrete_gaussian", 2.0**40)], ids=str)
 def test_a_bound_divided_by_sixteen_is_found_out(law: Law, level: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("processes", [(), ("-n", "2", "--dist", "loadfile")], ids=["one process", "two"])
 def test_each_file_is_named_once_and_each_failure_at_once(tmp_path, processes):
     (tmp_path / "conftest.py").write_text((TESTS / "conftest.py").read_text(encoding="utf-8"), encoding="utf-8")

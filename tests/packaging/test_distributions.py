@@ -73,6 +73,7 @@ def test_an_sdist_alone_makes_the_same_wheel(sdist, wheel, tmp_path):
     assert names_in(built(sdist, tmp_path)) == names_in(wheel)
 
 
+@pytest.mark.long
 def test_sdist_holds_what_a_build_and_the_tests_need(sdist, repository):
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -100,6 +101,7 @@ def test_sdist_holds_what_a_build_and_the_tests_need(sdist, repository):
     assert made_by_a_build == []
 
 
+@pytest.mark.long
 def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
@@ -124,6 +126,7 @@ def test_wheel_from_the_sdist_has_the_files_of_the_installed_package(wheel):
     assert here == there
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="auditwheel reads Linux wheels")
 def test_wheel_needs_no_newer_c_library_than_manylinux_2_28(wheel):
     pytest.importorskip("auditwheel")
@@ -133,6 +136,7 @@ def test_wheel_needs_no_newer_c_library_than_manylinux_2_28(wheel):
     assert int(allowed[1]) <= 28, report
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("platform", PLATFORMS)
 def test_wheels_are_configured_for_every_interpreter_and_platform(platform, repository):
     pytest.importorskip("cibuildwheel")

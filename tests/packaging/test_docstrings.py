@@ -171,6 +171,7 @@ def test_a_docstring_without_sections_is_found():
     ]  # fmt: skip
 
 
+@pytest.mark.some(50)
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings_run(name):
     module = import_module(name)

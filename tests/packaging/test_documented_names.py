@@ -62,6 +62,7 @@ def lost(line: str) -> str | None:
     return f"{parts['path']} has no parameter {', '.join(missing)}" if missing else None
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("module", MODULES)
 def test_names_of_a_module_are_there(module):
     try:
@@ -103,6 +104,7 @@ LOOKED_UP = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", ["", "import dpcore.cli; dpcore.cli.run(['--version'])\n"])
 def test_functions_of_batch_are_not_hidden_by_packages_of_their_names(first):
     """Whatever was imported before: a package inside of `dpcore.batch` becomes an attribute of it."""

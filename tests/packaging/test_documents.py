@@ -37,6 +37,7 @@ def blocks(document: Path, language: str) -> list[tuple[int, str]]:
     return [(text.count("\n", 0, match.start(1)), match[1]) for match in found]
 
 
+@pytest.mark.some(11)
 @identify
 def test_examples_run(document, monkeypatch):
     monkeypatch.chdir(ROOT)
@@ -51,6 +52,7 @@ def test_examples_run(document, monkeypatch):
     assert runner.summarize(verbose=False).failed == 0
 
 
+@pytest.mark.some(2)
 @identify
 def test_python_blocks_are_programs_that_run(document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

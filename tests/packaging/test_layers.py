@@ -116,15 +116,18 @@ def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
     return seen
 
 
+@pytest.mark.long
 def test_no_circle_of_imports():
     assert [sorted(circle) for circle in circles(imports())] == []
 
 
+@pytest.mark.long
 def test_a_circle_is_found_even_one_for_types():
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
     assert "dpcore.tables.inputs" in imports()["dpcore.tables.units.contributions"]  # which is for types
 
 
+@pytest.mark.long
 def test_documents_are_measured_without_jobs():
     graph = imports()
     for name in graph:

@@ -97,6 +97,7 @@ WORKS = set(keys(LITERATURE.read_text(encoding="utf-8")))
 TEXTS = [path for path in sources("src", "docs", "benchmarks", "examples", "tests") if path not in (LITERATURE, Path(__file__).resolve())]
 
 
+@pytest.mark.long
 def test_every_citation_leads_to_a_work():
     found = {path.relative_to(ROOT).as_posix(): complaints(path.read_text(encoding="utf-8"), WORKS) for path in TEXTS}
     assert {path: bad for path, bad in found.items() if bad} == {}

@@ -134,6 +134,7 @@ def errors_of(program: str, folder: Path) -> set[tuple[int, str]]:
     return {(int(line), word) for line, word in re.findall(r"^asks\.py:(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)}
 
 
+@pytest.mark.long
 def test_mypy_takes_right_arguments_and_refuses_wrong_ones(tmp_path):
     pytest.importorskip("mypy", reason="the extra dev is not installed")
     lines = calls()

@@ -142,6 +142,7 @@ ALLOWED = {
 }
 
 
+@pytest.mark.long
 def test_what_modules_keep_is_known() -> None:
     """A new cache, registry or counter is added above, with a reason; one that is gone is removed."""
     found = {str(path.relative_to(SOURCES / "dpcore")): state_of(path.read_text()) for path in (SOURCES / "dpcore").rglob("*.py")}

@@ -67,6 +67,7 @@ def parsed(line):
     return command, words
 
 
+@pytest.mark.long
 def test_every_command_line_in_a_text_has_a_command_and_options_that_exist():
     lines = [(place, line) for place, text in texts() for line in proposed(text)]
     assert len(lines) > 40
@@ -104,6 +105,7 @@ JOBS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("ledger", ["study.ledger", "a study's $LEDGER.ledger", "-x.ledger"])
 @pytest.mark.parametrize("kind", JOBS)
 def test_the_ledger_that_a_refusal_proposes_pays_for_the_job(tmp_path, monkeypatch, capsys, kind, ledger):

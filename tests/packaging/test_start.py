@@ -35,6 +35,7 @@ def started_with_signals_ignored(folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, cwd=folder, preexec_fn=ignore, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no ignored signals that a process inherits")
 @pytest.mark.parametrize("restored", [True, False], ids=["with our fixtures", "without"])
 def test_ignored_signals_are_restored(tmp_path: Path, restored: bool) -> None:

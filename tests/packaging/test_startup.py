@@ -45,6 +45,7 @@ def test_the_package_loads_neither_numpy_nor_kernels():
     assert not loaded("import dpcore") & (HEAVY | NUMPY | {"html", "dpcore.accounting", "dpcore.local"})
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", ["accounting", "inference", "local", "mechanisms", "noise", "selection", "sums"])
 def test_packages_that_draw_load_numpy_at_most(name):
     found = loaded(f"from dpcore import {name}")
@@ -52,6 +53,7 @@ def test_packages_that_draw_load_numpy_at_most(name):
     assert not found & (HEAVY | {"html"})
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", [*dpcore.__all__, "errors", "privacy", "rng"])
 def test_every_public_name_can_be_the_first(name):
     program = (
@@ -185,6 +187,7 @@ LOADING = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows delivers no signals to a process by number")
 @pytest.mark.parametrize("name", LOADING)
 def test_a_signal_waits_until_a_command_is_loaded(name, tmp_path):

@@ -26,6 +26,7 @@ COUNTS = st.one_of(st.integers(1, 40), st.integers(1, 10**6))
 MORE = st.floats(1.0, 3.0)
 
 
+@pytest.mark.long
 @given(epsilon=EPSILONS, delta=NONE_OR_TINY, k=COUNTS, total=DELTAS, more=MORE, further=st.integers(0, 1000))
 @example(epsilon=700.0, delta=0.0, k=10**6, total=1e-300, more=1.0, further=0)
 @example(epsilon=1e-12, delta=0.0, k=10**6, total=1e-300, more=1.0, further=1)
@@ -38,6 +39,7 @@ def test_optimal_is_monotone_in_every_argument_and_never_overflows(epsilon, delt
     assert found >= accounting.optimal(epsilon, delta, uses=k, delta_total=min(total * more, 0.9999))
 
 
+@pytest.mark.long
 @given(epsilon=logarithmic(1e-9, 60.0), k=st.integers(1, 25), total=DELTAS)
 def test_optimal_is_the_least_float_that_the_definition_allows(epsilon, k, total):
     context = mpmath.MPContext()
@@ -130,6 +132,7 @@ def test_rho_is_monotone_and_in_its_order(epsilon, more):
     assert accounting.rho_laplace(epsilon) <= accounting.rho_pure(epsilon)
 
 
+@pytest.mark.long
 @settings(max_examples=25)
 @given(
     mechanism=st.sampled_from(["pure", "bounded_range", "laplace", "gaussian"]),

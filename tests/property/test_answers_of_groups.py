@@ -128,7 +128,7 @@ def test_scales_of_products_are_rounded_up(source):
     ends = [(0, steps.most, steps.most // 2, 1, steps.most // 3 + 12345) for steps in answer.steps]
     pairs = np.array(list(itertools.product(*ends)), np.int64)
     released = object.__new__(moments._TwoReleases)
-    released.answer, released.centres = answer, list(pairs.T)
+    released.estimator, released.centres = answer, list(pairs.T)
     for pair, scale in zip(pairs.tolist(), released._product_scales().tolist(), strict=True):
         exact = answer.product_scale(tuple(pair))
         assert exact <= scale <= exact * (1 + 2.0**-50)

@@ -147,6 +147,7 @@ def check_job(runs: Runs, case: Any, data: Any) -> None:
     assert len(tables[0]) == len(tables[1])
 
 
+@pytest.mark.long
 @settings(QUIET, max_examples=20)
 @given(case=neighbours(), data=st.data())
 def test_no_cell_can_end_a_declared_job_or_touch_another_row(runs, case, data):
@@ -177,6 +178,7 @@ def check_release(runs: Runs, case: Any, data: Any) -> None:
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.long
 @settings(QUIET, max_examples=15)
 @given(case=neighbours(), data=st.data())
 def test_no_cell_can_end_a_declared_release(runs, case, data):

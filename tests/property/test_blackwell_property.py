@@ -108,6 +108,7 @@ def test_post_processing_only_loses(made, epsilon):
         assert P.power_region(i, j).contains(Q.power_region(i, j).vertices).all()
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(garblings(), st.data())
 def test_theorem_1_a_garbling_is_no_better_in_any_decision(made, data):
@@ -121,6 +122,7 @@ def test_theorem_1_a_garbling_is_no_better_in_any_decision(made, data):
     assert is_sufficient(P, Q).holds
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.integers(2, 4), st.data())
 def test_theorem_1_either_there_is_a_channel_or_a_decision_tells(n, data):
@@ -128,6 +130,7 @@ def test_theorem_1_either_there_is_a_channel_or_a_decision_tells(n, data):
     check_answer(P, Q, is_sufficient(P, Q))
 
 
+@pytest.mark.long
 @settings(max_examples=80)
 @given(st.data())
 def test_theorem_4_for_two_states_the_ordered_region_decides(data):
@@ -138,6 +141,7 @@ def test_theorem_4_for_two_states_the_ordered_region_decides(data):
     assert is_sufficient(P, Q).holds == bool(inside.all())
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(garblings(), st.data())
 def test_lemma_1_holds_forwards(made, data):
@@ -148,6 +152,7 @@ def test_lemma_1_holds_forwards(made, data):
     assert is_sufficient(P_D, Q_D).holds
 
 
+@pytest.mark.long
 @settings(max_examples=60)
 @given(st.integers(2, 3), st.data())
 def test_lemma_1_holds_backwards_with_full_column_rank(n, data):

@@ -71,6 +71,7 @@ def test_the_order_of_rows_decides_nothing(tmp_path_factory, case, data):
     assert content(folder, rows, *bounds) == content(folder, shuffled, *bounds)
 
 
+@pytest.mark.long
 @PERSONS
 @given(case=CASE, others=st.lists(ROW, max_size=10))
 def test_a_unit_decides_by_its_own_rows_alone(tmp_path_factory, case, others):
@@ -103,6 +104,7 @@ def test_no_unit_keeps_more_than_it_may_nor_less_than_it_could(tmp_path_factory,
     assert not any(row[0] is None for row in found)
 
 
+@pytest.mark.long
 @PERSONS
 @given(case=CASE, parts=st.integers(2, 4), data=st.data())
 def test_parts_with_all_rows_of_their_units_choose_what_one_machine_chooses(tmp_path_factory, case, parts, data):
@@ -185,6 +187,7 @@ def test_equal_rows_with_one_word_are_found(tmp_path, monkeypatch):
     assert share_of_a(tmp_path) < ERROR_RATE
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("rows", [[A, A, B, C], [A, A, A, B, B], [A, B, C]])
 @pytest.mark.parametrize("limit", [1, 2])
 def test_every_choice_of_rows_is_equally_likely(tmp_path, rows, limit):

@@ -39,6 +39,7 @@ def largest_noise_loss(terms: int, scale: float) -> float:
     return float(worst_change(terms) * Fraction(GRID) / Fraction(scale))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("terms", [1, 2, 3, 5, 17])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.3])
 def test_noise_on_coefficients_is_private(terms, epsilon):
@@ -52,6 +53,7 @@ def test_noise_on_coefficients_is_private(terms, epsilon):
 SUPREMA = {1: 2.83, 2: 4.42, 3: 6.10, 4: 7.81, 6: 11.23, 10: 18.10}
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("terms", [1, 2, 3, 4, 5, 6, 10, 33])
 def test_no_two_records_are_further_apart_than_the_suprema(terms):
     """Every pair of a grid, and random pairs: the largest distances are from 0, and no more than a millionth below the bounds."""
@@ -131,6 +133,7 @@ def printed_factor(n: int, terms: int, exact: bool) -> float:
     return 2.0 if exact else 2 * (2 * math.sqrt(2 * terms) / n) / (2 * 2 * terms / n)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize(("terms", "terms_k", "k"), [(1, 1, 1), (1, 1, 2), (2, 2, 2), (3, 3, 1), (3, 1, 2), (1, 3, 2)])
 def test_every_neighbour_of_the_l2_mechanism(n, terms, terms_k, k):
@@ -230,6 +233,7 @@ def mean_scores(sets, candidates) -> np.ndarray:
     return np.array([[score(records, z) for z in candidates] for records in sets], object)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("n", "r"), [(1, 1), (2, 1), (3, 1), (4, 1), (2, 2), (3, 2)])
 def test_the_mean(n, r):
     steps = 4 if r == 1 else 2

@@ -117,6 +117,7 @@ def filtered_statistic(signs, noisy, limit, uniform):
     return int((rows.sum(axis=0) ** 2).sum()) - signs.size, far
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("seed", range(6))
 def test_what_one_record_does_to_the_filtered_statistic(seed):
     """Lemma 2 on random and on extreme data: with the same X̃ and U the statistic moves by at most what its three parts say."""
@@ -185,6 +186,7 @@ def audited():
     )
 
 
+@pytest.mark.long
 def test_an_audit_finds_nothing_in_the_test_and_the_fault_in_a_broken_one(monkeypatch):
     found = audited()
     assert found.refuted is False

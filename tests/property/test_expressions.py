@@ -147,6 +147,7 @@ def test_every_function_is_among_the_expressions():
         assert wanted is None or (wanted in text if not name.isidentifier() else re.search(rf"\b{name}\b", text)), name
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("start", range(0, len(ALLOWED), 40))
 def test_a_value_depends_on_its_row_alone_and_no_row_fails(start):
     """However rows are cut, ordered and spread over threads, each has the same values, bit by bit; alone, too."""
@@ -202,6 +203,7 @@ def check_no_value_ends(texts):
         assert len(evaluation.of(rows).columns) == len(texts)
 
 
+@pytest.mark.long
 def test_what_the_database_has_not_made_for_a_type_is_refused_and_fails_at_no_row():
     texts = list(without_refused(OF_PARTS))
     assert len(texts) > 150
@@ -222,6 +224,7 @@ def test_a_step_that_is_tried_with_null_alone_is_not_refused():
     assert list(without_refused(["dayofweek(w)"])) == ["dayofweek(w)"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("tried_with_null_alone")
 @pytest.mark.parametrize("derived", [True, False])
 def test_an_error_that_try_lets_through_costs_its_row_alone(derived):

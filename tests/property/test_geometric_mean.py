@@ -112,7 +112,7 @@ def test_exponentials_are_right_to_two_bits():
 def answer_of(bounds, bound, groups):
     query = GeometricMeanQuery(name="g", kind="geometric_mean", column="x", lower=bounds[0], upper=bounds[1], epsilon=EPSILON)
     kind = GeometricMean()
-    return kind.each(query, kind.columns(0, query), bound, "replace" if bound.replaced else "add_remove", groups)
+    return kind.calibrate(query, kind.columns(0, query), bound, "replace" if bound.replaced else "add_remove", groups)
 
 
 def tables_at_random(rng, bound, groups, ends):
@@ -143,6 +143,7 @@ def loss(answer, bound, logs, tables, groups):
     return sums / Fraction(answer.mean.total.scale) + counts / Fraction(answer.mean.count.scale), sums
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("times", [300, pytest.param(10**5, marks=pytest.mark.long)])
 def test_no_random_neighbours_lose_more(times):
     rng = np.random.default_rng(52)

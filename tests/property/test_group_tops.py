@@ -108,6 +108,7 @@ def worst(answer, privacy):
     return max(divergence(answer, *pair) for pair in set(neighbours(privacy)))
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("privacy", PRIVACY, ids=str)
 @pytest.mark.parametrize("name", KINDS)
 def test_all_groups_together_are_within_epsilon_and_delta(source, name, privacy):

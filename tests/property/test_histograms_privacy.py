@@ -46,6 +46,7 @@ def dirichlet_loss(n, m, k, prior):
     return largest_log_ratio(lambda counts: dirichlet_law(counts, k, prior, ascending=True), n, m)
 
 
+@pytest.mark.some(159)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @each_size
@@ -58,6 +59,7 @@ def test_smoothed_histograms_are_private_and_no_more_than_that(n, m, k, epsilon)
         assert smoothed_loss(n, m, k, 0.99 * delta) > epsilon + SLACK
 
 
+@pytest.mark.some(76)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 @pytest.mark.parametrize("k", [1, 2, 3, 4])
 @each_size

@@ -46,6 +46,7 @@ def awkward_rows(random, n, d, radius):
     return rows
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 20, 300])
 def test_rows_stay_in_the_ball(d):
     random = np.random.default_rng(d)
@@ -104,6 +105,7 @@ def test_products_of_many_columns():
     assert square == int((y * y).sum()) * K**2
 
 
+@pytest.mark.long
 def test_neighbouring_tables_move_the_products_by_at_most_their_sensitivity():
     random, largest = np.random.default_rng(5), [0.0, 0.0, 0.0]
     for case in range(4000):
@@ -121,6 +123,7 @@ def test_neighbouring_tables_move_the_products_by_at_most_their_sensitivity():
     assert min(largest) > 0.99  # each bound is nearly attained
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("n", [1, 7, 9, 1000, 10**6, 2**40 + 1, 2**50])
 def test_rounded_sums_keep_their_sensitivity(n):
     """Two neighbouring sums anywhere between the extremes, by integers; rounding to the nearest floats does move them apart."""

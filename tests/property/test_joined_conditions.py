@@ -126,6 +126,7 @@ def test_what_cannot_stand_in_brackets_is_no_condition_and_no_expression(text):
         compiler.derive("derive[0]", "v", text)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("text", ALONE)
 def test_the_first_condition_of_a_table_is_refused_and_not_the_next(text):
     table = PrivateTable(pd.DataFrame({"x": [1, 2], "s": ["a", "b"]}))
@@ -138,6 +139,7 @@ def test_the_first_condition_of_a_table_is_refused_and_not_the_next(text):
             table.where(first).where(second)
 
 
+@pytest.mark.long
 def test_the_rows_of_two_conditions_are_those_of_both():
     alike = {text: alone(text) for text in PARTS}
     for first, second in itertools.product(PARTS, PARTS):
@@ -146,6 +148,7 @@ def test_the_rows_of_two_conditions_are_those_of_both():
     assert any(rows.any() and not rows.all() for rows in alike.values())
 
 
+@pytest.mark.long
 def test_the_rows_of_three_conditions_are_those_of_all():
     for texts in itertools.permutations(["x > 0 -- a\n", "s = '--' OR x < 3", "x IS NULL OR x > 0 /* ) */", "s <> 'a;'"], 3):
         assert np.array_equal(truths(joined(*texts)), np.logical_and.reduce([alone(text) for text in texts])), texts

@@ -138,6 +138,7 @@ def test_what_is_proposed_and_accepted_has_the_weights_of_the_law(data, k, epsil
     assert len(known) < 2 or max(twin) / min(twin) > 1 + 1e-6
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("data", "k"), [((3, 0, 2), 4), ((1, 2, 0, 5, 1), 5), ((40, 0, 25, 35), 12), (tuple([5] * 20), 30)], ids=str)
 def test_integers_decide_as_floats_do(data, k, monkeypatch):
     """With the proved errors blown up, every choice is made by integers and intervals: the same answers under the same key."""

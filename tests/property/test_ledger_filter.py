@@ -79,6 +79,7 @@ def test_trading_rho_for_failures_breaks_the_promise(epsilon, delta, odds, parts
     assert float(worst.delta()) > excess * delta
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("epsilon", "delta", "odds", "parts", "excess"), TARGETS)
 @pytest.mark.parametrize("share", [0.0, 0.99])
 def test_fixed_limits_keep_the_promise_where_trading_broke_it(tmp_path, epsilon, delta, odds, parts, excess, share):

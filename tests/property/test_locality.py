@@ -57,6 +57,7 @@ def found_in(source: str, check: Any) -> list[str]:
     return [f"{column.name}: {told}" for column in columns(source) for told in check(column)[:3]]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", [pytest.param(each, marks=pytest.mark.long) if each in LONG else each for each in LIBRARIES])
 def test_a_cell_is_read_alike_in_any_company(source):
     CALLED.clear()
@@ -70,6 +71,7 @@ def check_answers(names: Sequence[str]) -> None:
     assert not CALLED, "a method of a cell was called"
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", ASKED)
 def test_the_answer_about_all_is_the_sum_of_those_about_parts(source):
     check_answers([f"{source}: {kind}" for kind in ASKED[source]])

@@ -109,6 +109,7 @@ def test_zcdp_scale_meets_delta_and_little_less_does_not(epsilon, delta, sensiti
     assert best >= delta * (1 - MP.mpf(2) ** -30)
 
 
+@pytest.mark.long
 @given(epsilon=logarithmic(1e-6, 100.0), delta=logarithmic(1e-12, 0.9), sensitivity=st.integers(1, 20))
 def test_exact_scale_is_certified_and_not_above_zcdp(epsilon, delta, sensitivity):
     scale = accounting.exact_discrete_gaussian_scale(epsilon, delta, sensitivity)
@@ -228,6 +229,7 @@ def test_wide_discrete_gaussian_is_as_accurate_as_the_continuous_one(epsilon):
         assert 0 <= mechanism.accuracy(beta, size=k) + 0.5 - mechanism.scale * MP.mpf(x) <= 1.001
 
 
+@pytest.mark.long
 @given(beta=BETAS, smaller=st.floats(0.01, 1.0), k=st.integers(1, 1000))
 def test_accuracy_grows_with_certainty_and_with_the_number_of_answers(beta, smaller, k):
     for mechanism in (Laplace(1.0, 1.0), Gaussian(1.0, 1e-6, 1.0), DiscreteLaplace(1.0, 1), DiscreteGaussian(1.0, 1e-6, 1)):

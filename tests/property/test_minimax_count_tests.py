@@ -50,6 +50,7 @@ def test_tails_are_rounded_up_and_no_more(n, q, data):
         assert float(found) <= float(exact) * (1 + 1e-9) + 3e-20
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("n", "q"), [(10**6, 0.3), (10**6, 0.01), (10**5, 0.77)])
 @pytest.mark.parametrize("z", [-11.0, -6.0, -1.0, 0.3, 4.0, 8.0, 12.0])
 def test_tails_of_many_reports(n, q, z):
@@ -156,6 +157,7 @@ def test_ranges_of_the_polygon(seed, start, length):
     assert [1 - mirrored[1][0], 1 - mirrored[0][0]] == pytest.approx(exact, abs=1e-8)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(tiny_models)
 def test_every_member_lies_in_the_outer_polygon(seed):
@@ -183,6 +185,7 @@ def test_members_at_the_boundary(top):
         assert p @ q == pytest.approx((high if top else low)[0], abs=1e-8)
 
 
+@pytest.mark.long
 def test_few_programmes_leave_a_valid_outer_polygon():
     grid = np.linspace(-3, 3, 200)
     model, q = Model.moment(grid, kappa=2.0, C=1.0), 0.5 + 0.2 * np.sin(2 * grid)
@@ -227,6 +230,7 @@ def test_error_bounds_are_the_suprema(seed, n, intervals, index):
     assert search.error_bound(index) >= max(risks) - 1e-9
 
 
+@pytest.mark.long
 @settings(max_examples=20, deadline=None)
 @given(tiny_models, st.integers(1, 40), st.integers(1, 10), st.sampled_from(["absolute", "squared", "huber", "root"]))
 def test_risk_bounds_are_the_suprema(seed, n, intervals, name):

@@ -49,6 +49,7 @@ def multinomial_law(n: int, q: np.ndarray):
     return counts, np.array(ways) * np.prod(q**counts, axis=1)
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(seeds, st.floats(0, 0.9), st.floats(0.05, 1), st.integers(1, 7))
 def test_no_member_errs_more_than_the_bound(seed, start, length, n):

@@ -10,6 +10,7 @@ pytest.importorskip("clarabel")
 GRID = np.linspace(-4.0, 4.0, 33)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("unit", [1e-9, 1e-5, 1e5, 1e9])
 def test_moments_in_any_unit(unit):
     plain, other = Model.moment(GRID, kappa=2.0, C=1.0), Model.moment(GRID * unit, kappa=2.0, C=unit**2)
@@ -21,6 +22,7 @@ def test_moments_in_any_unit(unit):
     assert lower_bound(other, 1.0, n=100).value / unit**2 == pytest.approx(lower_bound(plain, 1.0, n=100).value, rel=1e-6)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("scale", [1e-300, 1e-10, 1e10, 1e300])
 def test_a_condition_may_be_multiplied(scale):
     model = Model([0.0, 1.0], A=[[0.0, scale]], b=[0.1 * scale])
@@ -39,6 +41,7 @@ def test_hoelder_classes_in_any_unit(unit, beta):
     assert np.array(other.theta_range) * unit == pytest.approx(np.array(plain.theta_range), rel=1e-7)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("slope", [1e-6, 1e-8])
 def test_nearly_parallel_equations_leave_nothing_to_estimate(slope):
     rows = np.array([[1.0, 0.0, 0.0], [1.0, slope, 0.0]])

@@ -70,6 +70,7 @@ def assert_same(found, unit=1.0, tolerance=5e-6):
     assert found[2] / unit == pytest.approx(ends, abs=tolerance)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", [pytest.param(unit, marks=pytest.mark.long if unit in {3.0, 1e200, 2.0**-40} else ()) for unit in UNITS])
 def test_the_unit_of_the_functional_does_not_matter(unit):
     assert_same(numbers(F * unit, unit=unit), unit)

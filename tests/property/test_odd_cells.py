@@ -169,6 +169,7 @@ def test_a_loop_over_the_cells_is_noticed():
     assert calls_of(lambda: looped(many)) > calls_of(lambda: looped(few)) + 1_000
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(

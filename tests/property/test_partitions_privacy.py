@@ -70,6 +70,7 @@ def ends(certain: int, count: int) -> list[int]:
     return sorted({*range(min(count, certain)), *range(max(0, certain - count), certain + 1)})
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("epsilon", "delta"), CASES)
 @pytest.mark.parametrize("relation", ["add_remove", "replace"])
 @pytest.mark.parametrize("g", [1, 2])

@@ -101,6 +101,7 @@ CASES = [
 ]
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(("kind", "groups", "privacy"), CASES, ids=str)
 def test_bounds_and_answer_together_lose_no_more_than_epsilon(source, kind, groups, privacy):
     bins, both = Released(answer_of(source, kind, privacy, groups)).losses(neighbours(privacy))

@@ -71,6 +71,7 @@ def test_sorted_quantiles_lose_no_more_than_epsilon(bound):
     assert largest_loss(replace(answer, epsilon=EPSILON), bound, 5) > EPSILON
 
 
+@pytest.mark.long
 def test_the_answers_follow_that_law():
     """20,000 keyed answers; even shares are rejected."""
     from dpcore.testing import KeyedRandom

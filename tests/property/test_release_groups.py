@@ -122,6 +122,7 @@ def test_noise_for_the_wrong_neighbours_is_found(source, name, monkeypatch):
     assert largest_loss(answer_of(source, KINDS[name], privacy), privacy) > EPSILON * 1.01
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("privacy", PRIVACY, ids=str)
 @pytest.mark.parametrize("kind", ["median", "top"])
 def test_rho_of_choices_covers_their_loss(source, kind, privacy):

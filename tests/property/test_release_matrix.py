@@ -177,6 +177,7 @@ def some_cases(unit, relation):
             yield cases[7 * place % len(cases)]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("unit", "relation"), SETTINGS)
 def test_each_kind_once(tmp_path, unit, relation, monkeypatch):
     assert_private(tmp_path, list(some_cases(unit, relation)), unit, relation, COLUMNS, monkeypatch)

@@ -192,6 +192,7 @@ EACH = [(bounds, relation) for bounds in BOUNDS for relation in RELATIONS]
 MANY = [pytest.param(*each, 10**5, marks=pytest.mark.long) for each in EACH]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("bounds", "relation", "tables"), [("rows", "replace", 300), ("groups", "replace", 300), *MANY])
 def test_groups_change_by_no_more_than_the_plan_says(tmp_path, bounds, relation, tables):
     rng = np.random.default_rng([41, len(bounds), len(relation)])
@@ -231,7 +232,7 @@ def seen(plan, folder, tables):
     """The numbers of units that the selection is asked about, and the sums of the groups with these keys, in steps."""
     rule = AllOfThem()
     keys = replace(plan.estimators[0], rule=rule)
-    released, sums = measured(replace(plan, answers=(keys, *plan.estimators[1:])), folder)
+    released, sums = measured(replace(plan, estimators=(keys, *plan.estimators[1:])), folder)
     return dense(released, rule.counts, tables), dense(released, sums.sums.integers, tables), Fraction(sums.sums.grid)
 
 
@@ -263,6 +264,7 @@ def test_private_groups_change_by_no_more_than_the_plan_says(tmp_path, bounds, r
             assert looser.sum(axis=1).max() > answer.changed
 
 
+@pytest.mark.long
 def test_rows_that_are_counted_for_units_are_found(tmp_path, monkeypatch):
     """The broken twin of the count itself."""
     right = "case when unit is null then count(*) else 1 end"

@@ -29,6 +29,7 @@ def value_of(total) -> Fraction:
     return Fraction(total.high) + Fraction(total.low)
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_neighbouring_pairs_of_columns():
     """Each column is a data set; its neighbour has one record replaced, all of them in another order and memory layout."""
     random, columns, done, largest = np.random.default_rng(1), 1000, 0, dict.fromkeys(BOUNDS, Fraction(0))
@@ -56,6 +57,7 @@ def test_a_hundred_thousand_neighbouring_pairs_of_columns():
     assert set(largest.values()) == {1}  # the declared sensitivity is attained
 
 
+@pytest.mark.long
 def test_twenty_thousand_neighbouring_pairs_of_one_column():
     random = np.random.default_rng(2)
     for case in range(PAIRS // 5):

@@ -91,6 +91,7 @@ def test_one_unit_moves_counts_of_units_by_one_in_each_group_that_it_touches(tmp
     assert bound.l2 >= math.sqrt(2)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("codes", [None, VALUES])
@@ -134,6 +135,7 @@ def laws(found, scale, reach=12):
     return np.exp(-np.abs(np.arange(-reach, reach + 1)[None, :] - found[:, None]) / scale)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("replaced", [False, True])
 def test_the_law_of_a_count_of_values_differs_by_epsilon_between_neighbours(tmp_path, replaced):
     """Over all orders of the words, so that the choice of values is a part of the law."""
@@ -208,6 +210,7 @@ def test_scaling_is_the_floor_of_the_exact_quotient(trials):
             assert totals.exact(unit) == total
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("tables", [300, pytest.param(100_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("replaced", [False, True])
 def test_random_neighbours_are_no_further_apart(tmp_path, tables, replaced):

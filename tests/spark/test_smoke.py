@@ -13,6 +13,7 @@ from dpcore.spark.workers import check_workers, stamp
 from support.spark_noise import is_complete, job, rows_of, write_input
 
 
+@pytest.mark.long
 def test_a_session_of_two_processes_is_set_as_the_protocol_needs_it(spark):
     check(spark)
     conf = spark.sparkContext.getConf()
@@ -20,10 +21,12 @@ def test_a_session_of_two_processes_is_set_as_the_protocol_needs_it(spark):
     assert make_session() is spark
 
 
+@pytest.mark.long
 def test_workers_answer_before_anything_is_spent(spark):
     assert sum(check_workers(spark).levels.values()) >= 4
 
 
+@pytest.mark.long
 def test_progress_ends_at_one_and_errors_of_tasks_keep_their_words(spark):
     seen = []
     frame = spark.range(0, 4000, 1, 8)
@@ -42,6 +45,7 @@ def test_progress_ends_at_one_and_errors_of_tasks_keep_their_words(spark):
         watched(spark, lambda: frame.mapInArrow(refuse, frame.schema).count())
 
 
+@pytest.mark.long
 def test_messages_of_spark_that_quote_cells_are_not_shown(spark, capfd):
     with pytest.raises(StorageError, match="CAST_INVALID_INPUT") as caught:
         watched(spark, lambda: spark.sql("SELECT CAST('a private word' AS INT)").collect())

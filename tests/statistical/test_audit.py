@@ -35,6 +35,7 @@ def keyed_audit(mechanism: Any, x0: Any, x1: Any, **options: Any) -> AuditResult
 # What is broken
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("broken", BROKEN, ids=str)
 def test_an_audit_catches_what_is_broken(broken):
     found = keyed_audit(broken.run, broken.x0, broken.x1, privacy=broken.privacy, runs=broken.n)
@@ -107,12 +108,14 @@ def check(mechanism: Any, x0: Any, x1: Any, at_least: float, **options: Any) -> 
     assert found.epsilon_lower >= at_least, found
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("mechanism", "x0", "x1", "at_least"), NOISE.values(), ids=NOISE)
 def test_noise_passes(mechanism, x0, x1, at_least):
     n = N if np.size(x0) < 10 else N // 50
     check(mechanism, x0, x1, at_least, runs=n)
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize(("mechanism", "x0", "x1", "at_least"), LOCAL.values(), ids=LOCAL)
 def test_local_mechanisms_pass(mechanism, x0, x1, at_least):
     check(mechanism, x0, x1, at_least, runs=N)
@@ -122,6 +125,7 @@ def test_packed_bits_pass():
     check(packed, False, True, 0.95, runs=N, privacy=Privacy(1.0))
 
 
+@pytest.mark.long
 def test_sequential_mechanisms_pass():
     check(local.SequentialChannel(1.0, choose), [0, 1, 1], [1, 1, 1], 0.6, runs=CALLS)
     check(local.SequentialQuantile(1.0, 0.0, 1.0, q=0.5), [0.2, 0.9, 0.3], [0.2, 0.1, 0.3], 0.6, runs=2 * CALLS)
@@ -167,6 +171,7 @@ SELECTION = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("run", "privacy", "at_least"), SELECTION.values(), ids=SELECTION)
 def test_selection_passes(run, privacy, at_least):
     check(repeat(run), BEFORE, AFTER, at_least, privacy=privacy, runs=CALLS)
@@ -179,6 +184,7 @@ def test_the_exponential_mechanism_passes():
     check(run, BEFORE, AFTER, 0.7, privacy=Privacy(1.0), runs=N)
 
 
+@pytest.mark.long
 def test_monotone_scores_under_replacement_are_refused_because_audits_find_them_out():
     def run(scores: Any, size: int, rng: Any) -> Array:
         return winners(scores, 1.0, size, rng)
@@ -218,6 +224,7 @@ INFERENCE = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(("run", "privacy", "at_least"), INFERENCE.values(), ids=INFERENCE)
 def test_inference_passes(run, privacy, at_least):
     check(repeat(run), RECORDS, NEIGHBOUR, at_least, privacy=privacy, runs=CALLS)

@@ -67,6 +67,7 @@ def test_noise_is_divided_by_the_number_of_records():
     assert p_value(counts, interval_masses(edges, "laplace")) > ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("coefficients", [(0.9,), (1.4, -0.8, 0.6, 2.0), (0.2, 0.1)])
 def test_records_of_a_cut_series(coefficients):
     b = np.array(coefficients)
@@ -120,6 +121,7 @@ def cell_counts(draws: np.ndarray, bins: int) -> np.ndarray:
     return np.histogramdd(draws, bins, [(0.0, 1.0)] * draws.shape[1])[0].ravel()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("terms", "terms_k", "k", "bins"), [(1, 1, 1, 24), (3, 2, 1, 24), (2, 2, 2, 6)])
 def test_the_law_of_the_l2_mechanism(terms, terms_k, k, bins):
     own = own_distance(terms, k, terms_k, 6.0)
@@ -143,6 +145,7 @@ def test_the_best_of_a_batch_has_another_law():
     assert p_value(cell_counts(wrong, BINS), masses) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_the_public_function_has_this_law():
     x, calls = np.array([0.0, 0.05, 0.1, 0.8]), 3000
     own, stream = own_distance(2, 1, 2, 4.0), rng()
@@ -174,6 +177,7 @@ def test_the_first_accepted_trial_is_taken():
         assert fast.tolist() == slow_first_accepted(own, KeyedRandom(KEY).at(100 * call)).tolist()
 
 
+@pytest.mark.long
 def test_every_decision_in_intervals_gives_the_same_draws(monkeypatch):
     own = own_distance(2, 2, 3, 8.0)
     fast = l2_draws(own, 60)
@@ -217,6 +221,7 @@ def square_masses(mean: np.ndarray, rate: float, bins: int) -> np.ndarray:
     return masses / masses.sum()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("r", "bins"), [(1, 24), (2, 5)])
 def test_eq_2_on_a_box(r, bins):
     mean, sensitivity, score = mean_of_two(r)
@@ -251,6 +256,7 @@ def test_eq_2_on_finite_candidates():
     assert p_value(run(epsilon), flipped / flipped.sum()) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_scores_beyond_the_range_are_clamped():
     stream = rng()
     draws = [

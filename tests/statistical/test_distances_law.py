@@ -36,6 +36,7 @@ def test_balls_of_bins_by_enumeration(k, m):
         assert small_ball_probability(radius, draws=k, bins=m) == pytest.approx(exact / m**k, rel=1e-12, abs=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bins", [None, 3, 10])
 def test_simulated_balls_agree_with_computed_ones(bins):
     runs = 200_000
@@ -68,6 +69,7 @@ def released(mechanism):
     }[mechanism]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["ks", "smoothed", "perturbed"])
 def test_theorem_3_2_and_its_absence_elsewhere(mechanism):
     """At a point mass distances stay above δ = 0.1 however many records there are; from a density they fall towards 0."""
@@ -83,6 +85,7 @@ def test_theorem_3_2_and_its_absence_elsewhere(mechanism):
     assert elsewhere.exceeding(0.3)[-1] == 0.0
 
 
+@pytest.mark.long
 def test_theorem_5_3_bounds_what_releases_do():
     """Beta(2, 2), sup p = 3/2: the share of releases beyond r is not above the bound; below the tenth of r it is."""
     n, k, epsilon, radius, bins, runs = 20_000, 12, 0.02, 0.6, 60, 150

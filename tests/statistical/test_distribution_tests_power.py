@@ -50,6 +50,7 @@ def concentrated(strength):
     return lambda n, d, rng: concentrated_rows(n, d, strength, rng)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_size_and_power_at_the_sample_size_stated(case):
     n, alpha = needed(case), case[1]

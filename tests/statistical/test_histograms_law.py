@@ -69,6 +69,7 @@ SMALL = (3, 0, 1)
 CALLS = 12_000
 
 
+@pytest.mark.long
 def test_draws_of_a_dirichlet_histogram():
     """Sequences of three draws, call by call."""
     source = rng(1)
@@ -111,6 +112,7 @@ def test_parents_are_those_of_rational_arithmetic(mass, monkeypatch):
     assert np.array_equal(_urn.urn_parents(mass, 3000, rng=rng(3)), fast)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("mass", [Fraction(1, 7), Fraction(3), Fraction(10**6) + Fraction(1, 3), Fraction(10**12)])
 @pytest.mark.parametrize("more", [0, 2**63, 2**64 - 2])
 def test_numbers_beside_a_border_are_decided_by_rational_arithmetic(mass, more, monkeypatch):

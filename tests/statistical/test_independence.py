@@ -36,6 +36,7 @@ def windows(case: Drawing, n: int, element: int) -> Array:
     return np.stack([case.numbers(case.draw(WINDOW, first, key.at(nonce, first))) for nonce in range(n // case.cost)])
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_outputs_of_a_call_are_independent(name: str) -> None:
     verdict = examine(windows(CASES[name], WINDOWS, 0))

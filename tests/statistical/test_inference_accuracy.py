@@ -101,6 +101,7 @@ REGRESSIONS = {  # records, coefficients, ε, residuals, correlation of the colu
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("case", REGRESSIONS)
 def test_the_standard_errors_of_a_regression_are_honest(case):
     n, d, epsilon, residual, correlation = REGRESSIONS[case]
@@ -145,6 +146,7 @@ def test_law_of_the_answers():
     assert ks(z * 1.15, stats.laplace.cdf) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_empirical_accuracy_holds_with_its_probability():
     """Claim 6: all k answers within α but for β; with half of it they often are not."""
     data, k, beta, replicates = np.arange(200), 20, 0.3, 2000

@@ -29,6 +29,7 @@ def fit(counts, probabilities):
     return p_value(np.array([counts.get(c, 0) for c in order]), np.array([probabilities[c] for c in order]))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("data", "epsilon", "k"), CASES, ids=str)
 def test_counts_follow_the_law(data, epsilon, k):
     n = N if epsilon < 0.1 else 300_000  # a small ε makes the twins alike
@@ -39,6 +40,7 @@ def test_counts_follow_the_law(data, epsilon, k):
         assert fit(counts, law(data, epsilon, k, rounding=math.floor)) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_scores_of_more_bins_follow_their_law():
     """m = 12 and k = 30: too many vectors to list, but the weights of the bands give the law of the score."""
     data, epsilon, k = (9, 3, 4, 30, 2, 2, 0, 1, 7, 12, 0, 0), 0.3, 30
@@ -72,6 +74,7 @@ def test_scores_at_the_size_of_the_specification_follow_their_law():
     assert p_value(counts, weights / weights.sum()) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_draws_of_one_call_are_independent():
     data, epsilon, k = (2, 1), 1.0, 2
     probabilities = law(data, epsilon, k)
@@ -109,6 +112,7 @@ def test_equal_words_are_ordered_by_further_bits(monkeypatch):
     assert p_value(order_counts(np.sort(orders, axis=1)), np.full(24, 1 / 24)) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_draws_of_releases_follow_the_law_of_sequences():
     """The public function: the first draw's bin, whose law is the mean of c/k, and its place inside the bin, which is uniform."""
     x, epsilon, k = np.array([0.1, 0.2, 0.9]), 2.0, 3

@@ -78,6 +78,7 @@ def check_frequencies(mechanism: Any, n: int, confidence: float, target: str) ->
         assert covered >= confidence - ROUNDING, (mechanism, n, f, covered)
 
 
+@pytest.mark.some(3)
 @targets
 @pytest.mark.parametrize("epsilon", [2.0**-20, 0.3, 3.0, 20.0])
 def test_frequencies_are_covered_whatever_they_are(epsilon, target):
@@ -131,6 +132,7 @@ def test_intervals_are_not_wider_than_they_must_be(target):
 # One bit about numbers
 
 
+@pytest.mark.some(6)
 @targets
 @pytest.mark.parametrize("epsilon", [0.5, 20.0])
 @pytest.mark.parametrize("n", [1, 2, 10, 1000])
@@ -224,6 +226,7 @@ def noisy_coverage(mechanism: Any, n: int, f: float, target: str) -> float:
     return float(masses @ inside)
 
 
+@pytest.mark.some(3)
 @targets
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 30.0])
 @pytest.mark.parametrize("kind", range(4))

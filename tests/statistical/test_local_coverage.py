@@ -83,6 +83,7 @@ def estimates(mechanism: Any, counts: Array, n: int, target: str) -> tuple[Array
 # Oracles
 
 
+@pytest.mark.long
 @targets
 def test_intervals_of_all_categories_cover_at_once_in_a_kary_response(target):
     mechanism, n = ORACLES[0], 60_000  # n f (1 - f) >= 1000 for the rarest
@@ -95,6 +96,7 @@ def test_intervals_of_all_categories_cover_at_once_in_a_kary_response(target):
     assert abs(value.sum(axis=1) - 1).max() < 1e-9
 
 
+@pytest.mark.long
 @targets
 def test_intervals_of_a_hadamard_response_cover(target):
     mechanism, n = local.HadamardResponse(1.0, k=K), 60_000
@@ -135,6 +137,7 @@ def support_counts(mechanism: Any, part: Any) -> Array:
     return np.rint(found.n * (q + (p - q) * np.atleast_1d(found.value))).astype(np.int64)
 
 
+@pytest.mark.some(5)
 @targets
 @pytest.mark.parametrize("mechanism", [local.BinaryResponse(1.0), *ORACLES], ids=repr)
 def test_aggregates_of_whole_surveys_have_that_law(mechanism, target):
@@ -204,6 +207,7 @@ def ones_of_surveys(mechanism: Any, n: int, replicates: int, target: str) -> tup
     return sum(plain.binomial(round(n * each), p, replicates) for each, p in zip(f, channel[:, 1], strict=True)), float(f @ worth)  # type: ignore[return-value]
 
 
+@pytest.mark.some(2)
 @targets
 @pytest.mark.parametrize("mechanism", ONE_BIT, ids=repr)
 def test_intervals_of_one_bit_cover(mechanism, target):
@@ -267,6 +271,7 @@ def surveys_of_numbers(mechanism: Any, n: int, surveys: int, target: str) -> Arr
     return mechanism.privatize(x if mechanism.integral else x.astype(np.float64), rng=KeyedRandom(KEY))  # type: ignore[no-any-return]
 
 
+@pytest.mark.some(2)
 @targets
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_intervals_of_noisy_means_cover(mechanism, target):

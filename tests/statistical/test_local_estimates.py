@@ -112,6 +112,7 @@ MEANS = (
 )
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mechanism", MEANS, ids=repr)
 def test_means_cover(mechanism):
     n, surveys, rng = 1000, 1500, KeyedRandom(KEY)

@@ -114,6 +114,7 @@ def test_rare_records_at_a_bound_among_a_million(confidence, before):
     assert misses(twin(math.sqrt(noise), n, tail), noise, n, f, tail)[1] > before
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
 def test_every_law_of_noise_shares_the_limits(kind):
     """On both sides of 1,000 squared widths, and of the skewness that is corrected; noise as wide as 0.002 of the range."""
@@ -124,6 +125,7 @@ def test_every_law_of_noise_shares_the_limits(kind):
         assert max(misses(margins(kind, scale, n, tail), variance, n, f, tail)) <= 1.0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_limits_miss_as_rarely_as_stated(confidence):
     for n, f, scale in itertools.product((1, 5, 100, 3000), (0.004, 0.1, 0.5), (0.01, 0.4)):

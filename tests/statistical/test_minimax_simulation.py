@@ -78,6 +78,7 @@ def binomial_p_value(counts, n, q):
     return p_value(cells, masses)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("n", "q"), [(1, 0.3), (20, 0.05), (999, 0.5), (10**6, 0.37)])
 def test_pairs_of_counts_follow_the_binomial_law(n, q):
     counts = draw_counts([1 - q, q], n=n, replicates=REPLICATES, rng=KeyedRandom(KEY))
@@ -241,6 +242,7 @@ def brute_force(estimator, model, loss):
     )
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("loss", [losses.squared(), losses.absolute()])
 def test_no_mixture_of_extreme_points_is_worse(seed, loss):
@@ -263,6 +265,7 @@ def test_the_worst_of_an_unbiased_estimator_is_where_its_mean_is_at_the_centre()
     assert risk == pytest.approx(estimator.risk_bound(), rel=1e-6)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [0.05, 0.3])
 def test_the_worst_distribution_of_a_search(step):
     model = Model([-1.0, 0.25, 1.0], [[1.0, 0.0, 1.0]], [0.7])

@@ -60,6 +60,7 @@ def test_a_bandwidth_that_does_not_depend_on_n_is_found_out():
     assert abs(log_slope(SIZES, risks)[0] - EXAMPLES["3.8, m = 0"].exponent) > TOLERANCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["linear", "search"])
 def test_measuring_an_example(kind):
     assert 0.004 < measured("3.6 A", kind, 1000, replicates=100_000) < 0.006

@@ -46,6 +46,7 @@ def worst_of_two_outcomes(estimator: BinarySearchEstimator, index: int) -> np.nd
     return max(members, key=lambda p: exact_tail(estimator, p, index))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "step"), [(400, 0.15), (2000, 0.2), (60, 0.4)])
 def test_errors_behind_a_binary_channel_are_as_frequent_as_the_bound_at_worst(n, step):
     estimator, tight = binary(n, step), 0
@@ -72,6 +73,7 @@ def test_a_wrong_threshold_is_noticed():
     assert any(exceeds(int((np.abs(found - theta) > 2 * 0.15).sum()), estimator.error_bound(1)) for found in late)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["absolute", "squared", losses.huber(0.1)])
 def test_the_worst_risk_behind_a_binary_channel_is_the_bound(loss):
     estimator, chosen = binary(400, 0.15), losses.as_loss(loss)
@@ -113,6 +115,7 @@ def candidates(model: Model) -> np.ndarray:
     return found / found.sum(axis=1, keepdims=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["k-ary", "three questions"])
 def test_errors_behind_eight_outcomes_stay_below_the_bound(kind):
     pytest.importorskip("clarabel")
@@ -136,6 +139,7 @@ def test_errors_behind_eight_outcomes_stay_below_the_bound(kind):
     assert informative >= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["k-ary", "three questions"])
 def test_risks_behind_eight_outcomes_stay_below_the_bound(kind):
     pytest.importorskip("clarabel")

@@ -61,6 +61,7 @@ def laplace_fits(noise, scale):
     return p_value(np.bincount(np.searchsorted(edges, noise / scale), minlength=len(masses)), masses)
 
 
+@pytest.mark.long
 def test_one_release_has_the_noise_that_it_needs():
     """n²·Var moves by (n − 1)·80²; the value is clamped at 0, so ε is large enough for that never to happen."""
     x = data(40)
@@ -79,6 +80,7 @@ def test_one_release_has_the_noise_that_it_needs():
     assert {answer.release(tally, rng)["releases"] for _ in range(3)} == {1}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["var", "covariance"])
 def test_the_second_release_has_noise_for_its_centres(kind):
     columns = data()
@@ -90,7 +92,7 @@ def test_the_second_release_has_noise_for_its_centres(kind):
     low = 0.0 if kind == "var" else -max(reach[0][0] * reach[1][1], reach[0][1] * reach[1][0])
     (moments,) = tally.each()
     released = object.__new__(_TwoReleases)
-    released.answer, released.centres = answer, [np.array([each]) for each in centres]
+    released.estimator, released.centres = answer, [np.array([each]) for each in centres]
     released.scales = released._product_scales()
     drawn = np.array([released._noisy_products(tally.exact(0, 1), rng)[0] for _ in range(10_000)])
     noise = drawn - float(moments.about(centres) * answer.squared_step)
@@ -106,6 +108,7 @@ CASES = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("draws", [1000, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("kind", "bound", "epsilon", "delta"), CASES)
 def test_intervals_cover_at_least_as_often_as_they_say(kind, bound, epsilon, delta, draws):
@@ -122,6 +125,7 @@ def test_intervals_cover_at_least_as_often_as_they_say(kind, bound, epsilon, del
     assert stats.beta.ppf(1 - ERROR_RATE, few + 1, draws - few) < 0.9
 
 
+@pytest.mark.long
 def test_the_correction_of_the_square_is_what_the_centre_adds():
     columns = data(400)
     answer, tally = answer_of("var", PUBLIC, columns, epsilon=0.6)
@@ -139,6 +143,7 @@ def test_the_correction_of_the_square_is_what_the_centre_adds():
 MEANS = [("mean", PRESENCE, 0.0, True), ("mean", PEOPLE, 1e-6, True), ("mean", PUBLIC, 0.0, False), ("sum", PUBLIC, 1e-6, False)]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("draws", [2000, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("kind", "bound", "delta", "wider"), MEANS, ids=str)
 def test_means_say_whether_their_intervals_are_wider(kind, bound, delta, wider, draws):

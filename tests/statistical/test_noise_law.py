@@ -53,11 +53,13 @@ def fit(law: Law, drawn: Array) -> float:
     return p_value(count(drawn, REACH), exact)
 
 
+@pytest.mark.some(6)
 @each_law
 def test_every_outcome_has_its_probability(law: Law) -> None:
     assert fit(law, steps(law)) > ERROR_RATE
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("level", AES_LEVELS[:1])  # where no level has AES, pytest reports an empty set as skipped
 @each_law
 def test_every_outcome_has_its_probability_under_aes(law: Law, level: str) -> None:
@@ -68,11 +70,13 @@ def test_every_outcome_has_its_probability_under_aes(law: Law, level: str) -> No
     assert not np.array_equal(drawn, steps(law))
 
 
+@pytest.mark.some(3)
 @each_law
 def test_a_scale_one_percent_too_large_is_rejected(law: Law) -> None:
     assert fit(law, steps(law, law.scale * 1.01)) <= ERROR_RATE
 
 
+@pytest.mark.some(2)
 @each_law
 def test_a_zero_from_one_side_is_rejected(law: Law) -> None:
     drawn = steps(law)
@@ -81,6 +85,7 @@ def test_a_zero_from_one_side_is_rejected(law: Law) -> None:
     assert fit(law, drawn) <= ERROR_RATE
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("law", [law for law in DISCRETE_LAWS if law.kind == "discrete_laplace"], ids=str)
 def test_a_zero_from_both_sides_is_rejected(law: Law) -> None:
     plain = np.random.default_rng(8)
@@ -88,6 +93,7 @@ def test_a_zero_from_both_sides_is_rejected(law: Law) -> None:
     assert fit(law, np.where(plain.random(N) < 0.5, magnitude, -magnitude)) <= ERROR_RATE
 
 
+@pytest.mark.some(2)
 @each_law
 def test_a_bias_of_the_sign_is_rejected(law: Law) -> None:
     drawn = steps(law)
@@ -115,12 +121,14 @@ def moment_p_values(kind: str, w: Array) -> list[float]:
     ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scale", [1.0, 2.0**-900, 1.9 * 2.0**959])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_moments(kind: str, scale: float) -> None:
     assert min(moment_p_values(kind, Law(kind, scale).draw(N, 7) / scale)) > ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_wrong_moments_are_rejected(kind: str) -> None:
     w = Law(kind, 1.0).draw(N, 7)

@@ -42,12 +42,14 @@ def attack(run: Run, events: Any, n: int, x0: float = 0.0, x1: float = 1.0) -> A
 # All low bits that an audit knows: outputs reachable from one input and not from the other, trailing zeros at every threshold and binade
 
 
+@pytest.mark.some(2)
 @OURS
 @pytest.mark.parametrize(("x0", "x1"), INPUTS)
 def test_low_bits_tell_nothing_of_ours(run, x0, x1):
     assert attack(run, ["low_bits"], 200_000, x0, x1).refuted is False
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("x0", "x1"), INPUTS[:-1])  # near 1234 sums are multiples of 2^-42, which noise of scale 1 reaches all
 def test_low_bits_give_numpy_away(x0, x1):
     assert attack(numpys_laplace, ["low_bits"], 200_000, x0, x1).epsilon_lower > 3
@@ -69,6 +71,7 @@ def reachability(outputs: Array) -> Array:
     return np.array([2 * reachable(y, 0.0) + reachable(y, 1.0) for y in outputs.tolist()])
 
 
+@pytest.mark.long
 @OURS
 def test_reachable_outputs_tell_nothing_of_ours(run):
     assert attack(run, [reachability], 40_000).refuted is False
@@ -110,6 +113,7 @@ def test_trailing_zeros_give_numpy_away():
     assert attack(numpys_laplace, THRESHOLDS, 400_000).refuted is True
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("scale", "grid"), [(1.0, None), (1.0, 2.0**-40), (0.37, None), (1000.0, 1.0)])
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 def test_trailing_zeros_have_the_same_law_from_every_input(kind: str, scale: float, grid: float | None) -> None:

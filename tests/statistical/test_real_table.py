@@ -83,6 +83,7 @@ def thirty(tables):
     return releases
 
 
+@pytest.mark.long
 def test_the_tables_are_those_of_the_package(tables):
     assert tables.rows == FLIGHTS
     assert tables.without_tail == WITHOUT_TAIL
@@ -90,6 +91,7 @@ def test_the_tables_are_those_of_the_package(tables):
     assert tables.sql.execute("select max(n) from (select count(*) as n from flights group by tailnum)").fetchone()[0] == MOST_FLIGHTS
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", JOBS)
 def test_without_noise_and_with_every_flight_the_answers_are_those_of_sql(tables, name):
     everything = {"max_rows_per_unit": MOST_FLIGHTS} if name in UNIT_JOBS else {}
@@ -98,6 +100,7 @@ def test_without_noise_and_with_every_flight_the_answers_are_those_of_sql(tables
         assert np.isfinite(values(noisy)).all()
 
 
+@pytest.mark.long
 def test_a_limit_bounds_each_aeroplane(tables):
     limit = tables.document("destinations")["privacy"]["max_rows_per_unit"]
     _, noiseless = tables.answers("destinations", 2)["flights by origin and month (UTC)"]
@@ -115,6 +118,7 @@ def assert_frames_give_the_same(tables: RealTables, name: str, key: int) -> None
         assert groups_of(table) == groups_of(job)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["delays", "gusts"])
 def test_frames_of_the_package_give_the_numbers_of_the_job(tables, name):
     assert_frames_give_the_same(tables, name, 3)

@@ -73,6 +73,7 @@ PEOPLE = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", PEOPLE)
 def test_people(source, name):
     query, privacy, sensitivity = PEOPLE[name]

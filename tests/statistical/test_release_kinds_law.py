@@ -64,6 +64,7 @@ def holds_as_often(intervals, truth, confidence, *, at_least=False):
     return enough and (at_least or binomial_p_value(hits, len(intervals), confidence) > ERROR_RATE)
 
 
+@pytest.mark.long
 def test_a_geometric_mean_has_the_noise_of_a_mean_of_logarithms(source):
     answer, documents = released(source, GEOMETRIC | {"epsilon": 0.5})
     logs = np.log(np.clip(TABLE["x"].to_numpy(), 2.0, 40.0))
@@ -77,6 +78,7 @@ def test_a_geometric_mean_has_the_noise_of_a_mean_of_logarithms(source):
     assert np.allclose(stderr, math.sqrt(2) * scale / ROWS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("privacy", "at_least"), [({}, False), ({"relation": "add_remove"}, True)])
 def test_intervals_of_a_geometric_mean_hold_the_true_one(source, privacy, at_least):
     _, documents = released(source, GEOMETRIC | {"epsilon": 0.5, "confidence": 0.9}, 5000, **privacy)
@@ -152,6 +154,7 @@ def test_a_rate_of_a_public_number_of_rows_has_one_noise(source):
     assert np.array_equal(each(documents, "value"), np.clip(each(documents, "matching") / ROWS, 0, 1))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("categories", [[1, 2], [0], [3]], ids=["some", "rare", "none"])
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}])
 def test_intervals_of_a_rate_hold_the_true_one(source, privacy, categories):

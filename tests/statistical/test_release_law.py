@@ -42,6 +42,7 @@ def drawn(answer, tally, key="value", draws=DRAWS):
     return np.array([answer.release(tally, rng)[key] for _ in range(draws)])
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("delta", [0.0, 1e-5])
 @pytest.mark.parametrize(
     ("query", "privacy", "sensitivity"),
@@ -68,6 +69,7 @@ def test_counts_and_histograms(source, query, privacy, sensitivity, delta):
     assert p_value(counts, integers_law(Law(law.kind, law.scale / 2), 400)) < ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["sum", "mean"])
 def test_sums_and_means(source, kind):
     query = {"kind": kind, "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0, "epsilon": 0.5}
@@ -111,6 +113,7 @@ def test_intervals_hold_as_often_as_they_say(source):
         assert binomial_p_value(hits, 5000, 0.95) < ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("privacy", "sensitivity"), [({}, 1.0), ({"relation": "add_remove"}, 0.75), ({"unit": "person", "max_rows_per_unit": 2}, 2.0)]
 )

@@ -98,6 +98,7 @@ def test_one_shot_sequences_are_a_law_and_contain_the_argmax(scores, s):
         assert abs(mpmath.fsum(p for chosen, p in law.items() if chosen[0] == r) - first[r,]) < 1e-45
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.3, 1.0), (2.0, 0.5)])
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
@@ -108,6 +109,7 @@ def test_argmax_loses_at_most_epsilon(kind, scores, epsilon, sensitivity):
     assert halved > 1.05 * epsilon
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
 def test_half_the_noise_is_enough_for_scores_that_move_together(kind, scores):
@@ -141,6 +143,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return float(mpmath.fsum(max(mpmath.mpf(0), x - mpmath.exp(epsilon) * q[a]) for a, x in p.items()))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scores", [(0.0, 0.0, 0.0), (0.0, 1.0, 2.0), (0.0, 0.0, 9.0, 9.0), (0.0, 1.0, 2.0, 30.0)], ids=str)
 def test_one_shot_laplace_keeps_its_delta(scores):
     epsilon, delta, s = 0.19, 0.04, 2

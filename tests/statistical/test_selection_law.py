@@ -49,6 +49,7 @@ def tally(winners: Array) -> dict[Any, int]:
     return {(int(i),): int(n) for i, n in enumerate(np.bincount(winners)) if n}
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
 def test_the_largest_noisy_score_follows_its_law(kind, scores):
@@ -60,6 +61,7 @@ def test_the_largest_noisy_score_follows_its_law(kind, scores):
             assert fit(counts, argmax_law(other, u)) < ERROR_RATE
 
 
+@pytest.mark.long
 @each_kind
 def test_equal_scores_are_equally_likely(kind):
     counts = opened(kind, np.full(6, 1e300), 2.0).winners(N)
@@ -67,6 +69,7 @@ def test_equal_scores_are_equally_likely(kind):
     assert p_value(np.bincount(counts // 2 * 2, minlength=6), np.full(6, 1 / 6)) < ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", AES_LEVELS[-1:])
 @each_kind
 def test_the_secure_cipher_follows_the_same_law(kind, level):
@@ -126,6 +129,7 @@ def check_sequences(kind, draw, law, scores, s, n):
     assert fit(counts, law(kind, units(scores, 0.75), s)) < ERROR_RATE
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("scores", "s"), [(SCORES[2], 2), (SCORES[2], 4)])
 @each_sequence
 def test_sequences_follow_their_law(kind, draw, law, scores, s):
@@ -147,6 +151,7 @@ def test_six_scores_selected_twice(kind):
     assert fit(counts, one_shot_law(kind, units(SCORES[4], 1.6), 2)) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_one_shot_gumbel_and_peeling_the_exponential_mechanism_are_one_law():
     scores, s = SCORES[3], 3
     samples = one_shot("gumbel", scores, 1.5, s, FEWER), peeled("gumbel", scores, 1.5, s, FEWER, nonce=7)
@@ -171,6 +176,7 @@ def argmaxes(kind: str, scores: Any, epsilon: float, sensitivity: float, n: int,
     return np.array([selection.noisy_argmax(scores, epsilon, sensitivity, noise=kind, rng=rng) for rng in streams])
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1.0), (0.8, 2.0)])
 @each_kind
 def test_public_argmax_has_the_documented_law(kind, epsilon, sensitivity):
@@ -180,6 +186,7 @@ def test_public_argmax_has_the_documented_law(kind, epsilon, sensitivity):
     assert fit(counts, argmax_law(kind, units(scores, sensitivity / epsilon))) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_the_exponential_mechanism_has_the_documented_law():
     scores, epsilon, sensitivity = np.array(SCORES[3]), 1.0, 0.5
     counts = tally(selection.exponential_mechanism(scores, N * epsilon, sensitivity, draws=N, rng=KeyedRandom(KEY)))

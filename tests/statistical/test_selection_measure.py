@@ -59,6 +59,7 @@ def fit(found: Array, law: Law) -> float:
     return p_value(np.bincount(found, minlength=len(law))[order], np.array([float(law[i,]) for i in order]))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("share", "draws"), [(_measure._RAISED, N), (2.0**-10, FEWER)])
 @each_case
 def test_the_law_is_the_product_of_weight_and_exponential(scores, measure, share, draws, monkeypatch):
@@ -139,6 +140,7 @@ def slow(scores: Array, measure: Array, scale: float, draws: int) -> list[int]:
     raise AssertionError
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("share", [_measure._RAISED, 2.0**-3])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_the_slow_twin_draws_the_same(dtype, share, monkeypatch):

@@ -45,10 +45,12 @@ def outcomes() -> np.ndarray:
 LAW = np.array([math.prod(STAY if pattern >> place & 1 else 1 - STAY for place in range(4)) for pattern in range(16)])
 
 
+@pytest.mark.long
 def test_reports_of_equal_rows_columns_and_batches_are_independent_and_have_the_law():
     assert p_value(outcomes(), LAW) > ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("forgotten", ["the column", "the place"])
 def test_keys_that_forget_something_are_rejected(forgotten, monkeypatch):
     """Without the number of the column both columns share their noise; without the place all batches do."""

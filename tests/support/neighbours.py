@@ -115,7 +115,7 @@ class Statistics:
 
     def of(self, place: int) -> list[Any]:
         """The statistic of a query, of each table."""
-        answer = self._plan.answers[place]
+        answer = self._plan.estimators[place]
         if isinstance(answer, PrivateBounds):
             between = zip(*(self._measured(place, inner.measure) for inner in between_bounds(answer)), strict=True)
             return list(zip(self._measured(place, answer.measure_of_bins), between, strict=True))

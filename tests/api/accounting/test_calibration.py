@@ -22,6 +22,7 @@ def uses_at(mechanism, k, parameter, sensitivity=1.0):
     return Uses(mechanism, uses=k, epsilon=parameter)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("k", [1, 2, 13, 400])
 @pytest.mark.parametrize(
     ("target", "mechanism"),

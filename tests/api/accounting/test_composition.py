@@ -412,6 +412,7 @@ def two_kinds(one, other, total):
     return result
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2, 0.5])
 @pytest.mark.parametrize(
     ("one", "other"),

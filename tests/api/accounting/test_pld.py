@@ -33,6 +33,7 @@ def laplace(epsilon, interval=1e-4):
     )
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
 @pytest.mark.parametrize(("scale", "k"), [(1.0, 1), (5.0, 10), (50.0, 300)])
 def test_gaussians_are_in_the_bracket(scale, k, delta):
@@ -52,6 +53,7 @@ def test_optimal_composition_is_what_the_worst_loss_distribution_gives(epsilon, 
     assert one.self_compose(k).get_epsilon_for_delta(delta) == pytest.approx(ours, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
 @pytest.mark.parametrize(("epsilon", "k"), [(0.1, 100), (1.0, 10), (0.02, 1000)])
 def test_every_rule_for_laplace_noise_is_above_the_lower_end(epsilon, k, delta):

@@ -327,6 +327,7 @@ def test_a_quick_run_fits_two_minutes_and_a_full_one_twenty():
 CHEAP = ("calls", "noise", "selection", "sums")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("group", CHEAP)
 def test_benchmarks_of_a_group_run_and_their_answers_are_right(group, every):
     chosen = [item for item in every if item.group == group]
@@ -341,6 +342,7 @@ def test_local_benchmarks_run_and_their_answers_are_right():
     assert results.broken == ()
 
 
+@pytest.mark.long
 def test_jobs_run_and_their_answers_are_right():
     pytest.importorskip("pyarrow")
     results, _ = run(benchmarks(Plan(1000, 64, 2, quick=True), ("tables",)), 0.01, mode="quick", grace=GRACE)

@@ -63,6 +63,7 @@ ROWS = (
 )
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("seconds", [0.5, 5.0, 20.0, 100.0])
 @pytest.mark.parametrize("copies", [1, 7])
 def test_a_run_takes_its_time_and_at_most_a_turn_more(clock, seconds, copies):

@@ -103,6 +103,7 @@ def test_delta_is_the_sum_by_definition(n, m, concentration):
         assert experiment.delta(epsilon, threads=1) == experiment.delta(epsilon, threads=3)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [40, 97])
 def test_pruning_loses_no_pair_where_near_states_have_near_rows(n):
     matrix = geometric_rows(0.3, n)

@@ -31,6 +31,7 @@ def random_pair(seed):
     return Experiment(P), Experiment(Q / Q.sum(axis=1, keepdims=True))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("first", range(0, 200, 25))
 def test_random_pairs_are_answered_with_a_proof(first):
     answers = []
@@ -44,6 +45,7 @@ def test_random_pairs_are_answered_with_a_proof(first):
     assert {True, False} == set(answers)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["garbling", "sparse", "wide", "geometric"])
 def test_sixty_states_and_outcomes_with_a_channel(kind):
     rng = np.random.default_rng(0)
@@ -55,6 +57,7 @@ def test_sixty_states_and_outcomes_with_a_channel(kind):
     check_answer(P, Q, answer)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["unrelated", "geometric"])
 def test_sixty_states_and_outcomes_without_one(kind):
     rng = np.random.default_rng(1)

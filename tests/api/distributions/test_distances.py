@@ -135,6 +135,7 @@ def test_known_l2_distances():
     assert square == pytest.approx(8 / 9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(3, 3), (7, 90), (2, 3, 4)])
 def test_l2_distances_of_histograms_with_more_axes_need_no_pieces(shape):
     one, other = (perturbed_histogram(np.random.default_rng(seed).random((900, len(shape))), 1.0, (0, 1), bins=shape) for seed in (1, 2))

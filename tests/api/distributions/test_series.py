@@ -45,6 +45,7 @@ def test_roots_are_those_of_the_colleague_matrix(m, size):
     assert len(found) == 0 or np.abs(found - expected).max() < 1e-9
 
 
+@pytest.mark.some(5)
 @each_case
 def test_the_distribution_function_is_a_sum_of_sines_between_the_roots(m, size):
     coefficients = drawn(m, size)

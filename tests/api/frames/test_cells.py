@@ -116,6 +116,7 @@ ODD_CHUNKS = {
 }
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
 @pytest.mark.parametrize("kind", ODD_CHUNKS)
 def test_the_labels_of_another_chunk_end_no_question(kind, form, tmp_path):

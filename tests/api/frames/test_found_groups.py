@@ -88,6 +88,7 @@ EMPTY = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", EMPTY)
 def test_an_answer_to_no_group_is_an_empty_table(frame, kind, tmp_path):
     keys, columns = EMPTY[kind]
@@ -111,6 +112,7 @@ def test_what_naming_costs_is_for_private_groups(frame):
 DAYS = {"days": None, "months": "strftime(day, '%Y-%m')", "years": "year(day)"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("period", DAYS)
 def test_dates_that_were_found_are_reused(frame, tmp_path, period):
     """By day, by month and by year: in a batch as in a job, by later queries, and as declared groups."""

@@ -65,6 +65,7 @@ WAYS = {
 }
 
 
+@pytest.mark.some(5)
 @forks
 @pytest.mark.parametrize("way", WAYS)
 def test_forked_children_of_a_table_with_a_limit_answer_nothing(way):

@@ -70,6 +70,7 @@ def expected(request, tmp_path_factory):
     return settings, answers_of_job(tmp_path_factory.mktemp("job"), clinic(700), ASKED, settings)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_a_batch_is_the_job(library, expected):
     settings, answers = expected
@@ -79,6 +80,7 @@ def test_a_batch_is_the_job(library, expected):
         assert json.loads(json.dumps(result.document)) == answer
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("library", ["pandas", "duckdb"])
 def test_queries_one_by_one_are_those_of_the_job(library, expected):
     settings, answers = expected
@@ -102,6 +104,7 @@ def test_a_path_is_the_job(expected, tmp_path):
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
 
 
+@pytest.mark.some(2)
 @of_each_library_and_unit
 def test_empty_frames(library, settings, tmp_path):
     answers = answers_of_job(tmp_path, clinic(700).slice(0, 0), ASKED, settings)
@@ -128,6 +131,7 @@ OF_DERIVED = [
 ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_queries_of_whole_units(library, tmp_path):
     settings = {"unit": "person"}
@@ -136,6 +140,7 @@ def test_queries_of_whole_units(library, tmp_path):
     assert [json.loads(json.dumps(asked(table, query).document)) for query in UNITS] == answers
 
 
+@pytest.mark.some(2)
 @of_each_library_and_unit
 def test_conditions_and_derived_columns(library, settings, tmp_path):
     answers = answers_of_job(tmp_path, clinic(700), OF_DERIVED, settings, **DERIVED)
@@ -148,6 +153,7 @@ def test_conditions_and_derived_columns(library, settings, tmp_path):
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_public_tables_are_looked_up(library, tmp_path):
     import pyarrow as pa
@@ -186,6 +192,7 @@ GROUPED = {
 }  # fmt: skip
 
 
+@pytest.mark.some(4)
 @of_each_library_and_unit
 def test_groups_of_all_kinds(library, settings, tmp_path):
     queries = [{"name": name, "epsilon": 1.0, **query} for name, query in GROUPED.items()]
@@ -205,6 +212,7 @@ def test_groups_of_all_kinds(library, settings, tmp_path):
     assert found["top"].value.shape == found["quantile"].value.shape == (4, 2)
 
 
+@pytest.mark.long
 def test_a_million_groups():
     import numpy as np
     import pandas as pd

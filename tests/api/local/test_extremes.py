@@ -182,6 +182,7 @@ def test_one_over_g_instead_of_the_collision_probability_biases(g):
 # Sizes and losses at the ends of their ranges
 
 
+@pytest.mark.some(4)
 @each_kind
 @pytest.mark.parametrize("epsilon", [2.0**-20, 1.0, 50.0, 700.0])
 @pytest.mark.parametrize("k", [2**20, pytest.param(2**24, marks=pytest.mark.long)])

@@ -90,6 +90,7 @@ def printed_lower_bound(of: Model, n: int, epsilon: float, loss: Loss, eta: floa
     return loss(max(hellinger, tv) / 2) * eta / 2
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["simplex", "moment 2", "hoelder 1", "polytope", "hull"])
 @pytest.mark.parametrize(("n", "epsilon"), [(50, 0.1), (2_000, 0.5), (2_000, 3.0)])
 def test_the_lower_bound_is_at_least_the_printed_one_at_every_eta(name, n, epsilon):
@@ -106,6 +107,7 @@ def test_the_sharper_constant_of_2_3_5_counts_below_ln_2():
     assert lower_bound(of, epsilon, n=10**5).value == pytest.approx(printed * (2 / math.exp(epsilon)) ** 2, rel=1e-3)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("loss", ["absolute", "squared", losses.huber(0.2)], ids=str)
 @pytest.mark.parametrize(("name", "n", "epsilon"), [("moment 2", 400, 0.3), ("hull", 100, 2.0), ("moment 1.5", 5_000, 4.0)])
 def test_no_other_eta_is_better(name, n, epsilon, loss):
@@ -118,6 +120,7 @@ def test_no_other_eta_is_better(name, n, epsilon, loss):
         assert losses.as_loss(loss)(max(tv, hellinger) / 2) * eta / 2 <= found.value * (1 + 2e-4)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n", "epsilon"), [(1, 1.0), (1_000, 0.1), (10**6, 5.0)])
 def test_what_a_lower_bound_says_of_itself(name, n, epsilon):
@@ -134,6 +137,7 @@ def test_what_a_lower_bound_says_of_itself(name, n, epsilon):
     assert found.value <= upper_bound(of, epsilon, n=n).value
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.sampled_from([0.05, 0.4, 1.0, 2.5]))
 @settings(max_examples=40)
 def test_the_members_of_a_lower_bound_cannot_be_told_apart(seed, n, epsilon):
@@ -178,6 +182,7 @@ def test_the_radius_is_not_too_small_either(epsilon):
     assert affinities[0] >= found.eta > affinities[1]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
 @pytest.mark.parametrize("n", [10, 1_000])
 def test_the_lower_bound_of_a_proportion_beside_estimators(epsilon, n):
@@ -190,6 +195,7 @@ def test_the_lower_bound_of_a_proportion_beside_estimators(epsilon, n):
     assert upper_bound(Model([0.0, 1.0]), epsilon, n=n).value >= found.value
 
 
+@pytest.mark.long
 def test_bounds_are_monotone_in_n_and_epsilon():
     of = model("moment 2")
     for bound in (lower_bound, upper_bound):
@@ -217,6 +223,7 @@ def test_the_constant_of_satz_3_10(loss, a, steps):
     assert found.C0 / ((1 + 16 * a) * a**steps) == pytest.approx(1.0, rel=1e-12)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("loss", ["absolute", "squared"])
 def test_the_upper_bound_is_korollar_3_14(name, loss):

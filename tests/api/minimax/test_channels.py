@@ -27,6 +27,7 @@ def attained_by_the_other_programme(of: Model, phi: np.ndarray, radius: float) -
     return program.maximise(of.f @ (p1 - p0)).value
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n", "epsilon"), SETTINGS)
 def test_the_certificate_holds_on_every_kind_of_model(name, n, epsilon):
@@ -46,6 +47,7 @@ def test_the_certificate_holds_on_every_kind_of_model(name, n, epsilon):
     assert dp_level(found.channel) == pytest.approx(epsilon, abs=1e-9)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("name", ["simplex", "moment 2", "moment 1.5", "hoelder 1", "polytope", "hull", "uniform"])
 @pytest.mark.parametrize("n", [30, 10_000])
 def test_satz_3_13_the_reports_tell_as_much_apart_as_privacy_allows(name, n):
@@ -110,6 +112,7 @@ def test_a_model_of_size_500():
     assert optimal_channel(Model.moment(np.linspace(-20.0, 20.0, 500), kappa=2.0, C=1.0), 1.0, n=10_000).certificate.holds
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("n", [100, 10**6])
 @pytest.mark.parametrize(
     "of",

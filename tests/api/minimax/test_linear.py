@@ -52,6 +52,7 @@ def ready_made(h=None, n=10_000):
     }
 
 
+@pytest.mark.some(29)
 @pytest.mark.parametrize("name", ready_made())
 @pytest.mark.parametrize("n", [1, 20, 10_000, 10**9])
 def test_automatic_bandwidth_is_the_one_with_the_least_bound(name, n):

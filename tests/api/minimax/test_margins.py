@@ -33,6 +33,7 @@ def test_the_tuned_step_is_the_default():
     assert BinarySearchEstimator(MODEL, CHANNEL, n=500).step == BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned").step
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "epsilon"), [(1, 1.0), (20, 0.01), (3, 2.0**-20)])
 def test_with_too_few_reports_tuning_gives_the_middle_and_bounds_that_hold(n, epsilon):
     optimal = optimal_channel(MODEL, epsilon, n=n)
@@ -77,6 +78,7 @@ def test_intervals_are_cut_to_the_range(binary):
     assert found[0].tolist() == [low, min(low + margin, high)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channel", [CHANNEL, np.random.default_rng(0).dirichlet(np.ones(3), 25)], ids=["binary", "three"])
 def test_construction_reports_its_progress(channel):
     seen: list[tuple[int, int]] = []

@@ -27,6 +27,7 @@ def widest(of: Model) -> float:
     return high - low
 
 
+@pytest.mark.some(25)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("radius", RADII)
 def test_both_sides_of_the_tv_modulus_meet_and_the_pair_attains_it(name, radius):
@@ -41,6 +42,7 @@ def test_both_sides_of_the_tv_modulus_meet_and_the_pair_attains_it(name, radius)
     assert found.value <= widest(of) * (1 + 1e-9)
 
 
+@pytest.mark.some(20)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("radius", RADII)
 @pytest.mark.parametrize("private", [False, True])
@@ -114,6 +116,7 @@ def test_a_binary_question_beside_all_pairs_of_a_grid(radius):
     assert close.max() >= found.value - 2 / 800
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_aufgabe_3_5_and_the_order_of_the_moduli(name):
     of = model(name)
@@ -192,6 +195,7 @@ def broken_solver(seed: int, size: float):
     return maximise
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1e-6, 1e-2])
 def test_the_bounds_do_not_trust_the_solver(name, size, monkeypatch):
@@ -212,6 +216,7 @@ def test_the_bounds_do_not_trust_the_solver(name, size, monkeypatch):
         assert of.contains(modulus.p1, tolerance=1e-8)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("name", NAMES)
 @given(seed=st.integers(0, 2**32 - 1), size=st.sampled_from([0.0, 1e-3, 1.0, 30.0]))
 @settings(max_examples=10)

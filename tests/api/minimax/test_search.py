@@ -140,6 +140,7 @@ def test_the_step_of_the_theory(loss):
     assert estimator.loss == losses.as_loss(loss)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("n", [1, 50, 2000])
 def test_the_tuned_step_is_about_the_best(n):
     tuned = BinarySearchEstimator(MODEL, CHANNEL, n=n, step="tuned")
@@ -197,6 +198,7 @@ def test_attributes(binary, kary):
     assert repr(binary).startswith("BinarySearchEstimator(Model(25 points")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("epsilon", [1e-5, 5.0, 40.0])
 @pytest.mark.parametrize("n", [1, 1000, 2**40])
 def test_extremes(epsilon, n):
@@ -303,6 +305,7 @@ def test_threads_may_share_an_estimator():
 # Refusals
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -393,6 +396,7 @@ def test_bits_are_for_two_outcomes(kary):
         kary.estimate_reports(np.zeros(51, np.uint8), packed=True)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("power", [1.0, 2.0, 8.0])
 @pytest.mark.parametrize("step", [0.1, 0.4])
 def test_the_risk_bound_counts_rare_large_errors(power, step):

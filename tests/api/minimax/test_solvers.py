@@ -55,6 +55,7 @@ def test_the_next_way_is_tried_where_one_gives_up(giving_up, count):
     assert duals == pytest.approx([1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("count", range(1, len(WAYS)))
 @pytest.mark.parametrize("name", ["moment 2", "hull"])
 def test_what_another_way_finds_has_a_certificate(giving_up, name, count):

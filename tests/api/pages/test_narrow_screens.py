@@ -129,6 +129,7 @@ def breakpoint_of(style):
     return found
 
 
+@pytest.mark.long
 def test_text_of_plots_has_12_pixels_at_every_width(text):
     assert too_small(text, breakpoint_of(style_of(text))) == []
 

@@ -86,6 +86,7 @@ def test_many_bins_of_several_widths_are_a_line_of_densities(figures):
     assert stairs.get_data().values == pytest.approx(np.full(101, 7.0))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "edges",
     [

@@ -101,6 +101,7 @@ def quick_run(tmp_path_factory):
     return code, printed, folder
 
 
+@pytest.mark.long
 def test_every_section_is_there_and_titled_with_document_and_number(quick_run):
     code, printed, _ = quick_run
     assert code == 0

@@ -184,12 +184,14 @@ def test_every_form_is_drawn_and_named():
     assert "opacity: 0.14" in drawn
 
 
+@pytest.mark.long
 def test_one_legend_is_enough_for_panels_with_the_same_series():
     """One in the drawing for wide screens, and one in that for narrow ones."""
     for other in (ALARM, "something else"):
         assert len(re.findall(">pairs<", _figure(other=other))) == 2
 
 
+@pytest.mark.long
 def test_squares_have_one_scale():
     from dpcore.pages.plots import picture
     from dpcore.reproduce import plots

@@ -48,6 +48,7 @@ def recursion(epsilon: float, delta: float, most: int) -> list[mpmath.mpf]:
     return found
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("epsilon", "delta"), PARAMETERS)
 def test_closed_forms_and_brackets_hold_what_the_recursion_gives(epsilon, delta):
     with mpmath.workdps(DIGITS):
@@ -131,6 +132,7 @@ COUNTS = np.random.default_rng(1).integers(0, 60, 5000)
 LAW = ReleaseProbabilities(Fraction(0.3), Fraction(1e-3))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("level", LEVELS)
 def test_decisions_are_those_of_a_slow_twin(level):
     with at_level(level):
@@ -171,6 +173,7 @@ def test_the_exact_tier_decides_as_the_brackets_do():
         assert np.array_equal(twin.release(counts, KeyedRandom(KEY).at(0, 0), 1), drawn(counts))
 
 
+@pytest.mark.long
 def test_extreme_parameters_and_counts():
     rng = KeyedRandom(KEY)
     counts = np.array([0, 1, 2, 10**6, 2**62])
@@ -201,6 +204,7 @@ def test_gaussian_decisions_are_a_threshold_on_noisy_counts(touched, relation):
     assert rule.probability(rule.half) >= 0.5 > rule.probability(rule.half - 1)
 
 
+@pytest.mark.long
 def test_the_best_method_depends_on_the_parameters_alone():
     names = [partition_rule(1.0, 1e-8, g, "add_remove", "best").method for g in (1, 2, 3, 4, 5, 50)]
     assert names == ["truncated_geometric"] * 3 + ["gaussian"] * 3

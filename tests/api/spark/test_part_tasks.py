@@ -59,12 +59,14 @@ def statistics(folder, rows, parts, *, seed=1, together=True, choice=None):
     return [each.totals[0].tolist() if isinstance(each, SumsOfGroups) else np.asarray(each).tolist() for each in found], count
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("parts", "seed"), [(1, 2), (3, 3), (40, 4)])
 def test_neither_parts_nor_order_matter_without_a_test_key(tmp_path, parts, seed):
     rows = table(ROWS, PEOPLE)
     assert statistics(tmp_path, rows, parts, seed=seed) == statistics(tmp_path, rows, 5)
 
 
+@pytest.mark.long
 def test_twins_with_a_divided_unit_or_another_key_are_found(tmp_path):
     rows = table(ROWS, PEOPLE)
     right = statistics(tmp_path, rows, 5)
@@ -93,6 +95,7 @@ def test_an_error_that_may_quote_a_cell_stays_in_the_task():
         raise DataError("column 'x' holds a cell that is null")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("unit", "where"), [*CASES, ("person of groups", "p < 3")])
 def test_every_query_has_the_answer_of_one_machine(tmp_path, unit, where):
     rows = table(ROWS, PEOPLE)

@@ -238,6 +238,7 @@ def said_by(package, program=DIGEST, sent=b""):
     return done.stdout.decode().strip()
 
 
+@pytest.mark.long
 def test_two_packages_of_one_version_and_other_code_are_told_apart(package):
     """As an executor reports them: a copy agrees, and one with a line more, one file more, or kernels of other sources does not."""
     cloudpickle = pytest.importorskip("pyspark.cloudpickle")

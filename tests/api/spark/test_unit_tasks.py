@@ -68,6 +68,7 @@ def test_words_differ_between_rows_and_keys():
     assert [row[WORD] for row in found] != [row[WORD] for row in cluster(task(key=bytes(31) + b"\1"), rows)]
 
 
+@pytest.mark.long
 def test_of_equal_rows_each_has_its_chance():
     """Of a, a and b one stays: a with probability 2/3, at an error rate of 10⁻⁶."""
     runs = 1000
@@ -79,6 +80,7 @@ def test_of_equal_rows_each_has_its_chance():
     assert binomial_p_value(runs // 2, runs, 2 / 3) < ERROR_RATE  # what a choice among different rows would give
 
 
+@pytest.mark.long
 def test_the_order_of_the_output_does_not_depend_on_the_units():
     """Rows of one unit are scattered like those of many: how many of them are neighbours in the output is that of a random order."""
     runs, n = 200, 12
@@ -92,6 +94,7 @@ def test_the_order_of_the_output_does_not_depend_on_the_units():
     assert abs(neighbours - expected) < 6 * np.sqrt(expected * 2)
 
 
+@pytest.mark.long
 def test_who_is_chosen_is_not_seen_in_the_order():
     runs = 600
     first = 0

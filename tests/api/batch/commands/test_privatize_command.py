@@ -180,6 +180,7 @@ def test_a_plain_line_that_is_cut_off_ends():
     assert stream.getvalue() == "counting  10%  20%\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", ["privatize", "release"])
 def test_progress_does_not_tell_how_long_the_text_before_a_row_is(place, monkeypatch, command):
     """A file that was read to its end is not one whose rows are all written, and a long cell puts the others elsewhere."""
@@ -201,6 +202,7 @@ def test_progress_does_not_tell_how_long_the_text_before_a_row_is(place, monkeyp
     assert said == [[f"{stage}{TENTHS}  5,001 rows"]] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-16"])
 def test_an_output_stream_that_cannot_write_every_character(place, encoding):
     write_table(people(5).rename_columns(["person", "größe 🙂", "age", "income", "cost", "state", "note"]), place.source)

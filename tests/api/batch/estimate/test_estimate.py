@@ -151,6 +151,7 @@ def test_threads_do_not_matter(place, threads):
     assert document(place, "--threads", threads) == document(place)
 
 
+@pytest.mark.long
 def test_keyed_reports_are_marked(place):
     done = privatized(place).estimate("--report", place.folder / "report")
     assert NOT_PRIVATE in done.err
@@ -215,6 +216,7 @@ def test_a_terminal_gets_a_table(place, monkeypatch):
 # The page
 
 
+@pytest.mark.long
 def test_the_page(place):
     folder = place.folder / "deep/report"
     privatized(place)
@@ -258,6 +260,7 @@ def test_every_colour_of_a_plot_is_a_variable_of_the_page(place):
         assert "DejaVu" not in svg
 
 
+@pytest.mark.long
 def test_the_same_estimates_make_the_same_page_but_for_its_date(place, monkeypatch):
     privatized(place)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")

@@ -80,6 +80,7 @@ def demo(repository, tmp_path_factory):
     return folder, done.stdout, done.stderr
 
 
+@pytest.mark.long
 def test_the_demo_touches_nothing_but_its_own_files(demo):
     folder, said, _ = demo
     assert [(folder / name).read_text() for name in EARLIER] == ["of somebody else"] * len(EARLIER)
@@ -144,6 +145,7 @@ def test_the_released_numbers_are_near_the_truth(demo):
         assert below - 372 <= level * 20_190 <= up_to + 372
 
 
+@pytest.mark.long
 def test_the_example_of_a_synthetic_table(repository, tmp_path, monkeypatch, capsys):
     """What docs/batch.md shows of it is what it says, and the table it makes is like the data."""
     document = (repository / "docs/batch.md").read_text(encoding="utf-8")

@@ -80,6 +80,7 @@ def check_recovery(estimates, table):
         assert (np.atleast_1d(expected) <= intervals[:, 1]).all(), name
 
 
+@pytest.mark.some(3)
 @pytest.mark.source_tree
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("ending", FORMATS)
@@ -169,6 +170,7 @@ def as_python(name, reports):
     return reports.tolist()
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("piece_rows", [1, 77, 5000])
 def test_reports_are_those_of_the_mechanism_however_the_rows_are_cut(place, ending, piece_rows):

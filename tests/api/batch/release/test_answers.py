@@ -67,6 +67,7 @@ def test_every_kind_in_every_format(place, source):
     check_answers(place.answered(), table)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_every_kind_for_every_relation(place, relation, delta):
@@ -84,6 +85,7 @@ def test_every_kind_for_every_relation(place, relation, delta):
 GROUPED = [name for name, query in QUERIES.items() if query["kind"] in {"count", "sum", "mean", "quantile"}]
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(
     "privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": ROWS, "max_groups_per_unit": 3}], ids=str

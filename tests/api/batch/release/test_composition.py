@@ -106,6 +106,7 @@ def test_a_conversion_needs_a_delta(place, accounting):
         parse_release_job(job_of(place, weighted(mean=1), accounting=accounting))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
 @pytest.mark.parametrize("delta", [1e-6, 1e-9])
@@ -187,6 +188,7 @@ def test_losses_are_composed_without_a_ledger(place, tmp_path):
         parse_release_job(job)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not HAS_PLD, reason="needs dp-accounting")
 @pytest.mark.parametrize("delta", [1e-6, 2e-7])
 def test_losses_of_a_job_fit_its_budget(place, delta):

@@ -70,6 +70,7 @@ def test_cells_are_whole_steps_exactly(kind):
             assert steps(cells.slice(2), digits + shift, rounding).to_pylist() == wanted[2:]
 
 
+@pytest.mark.some(12)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != pa.int8()], ids=str)
 @pytest.mark.parametrize("counts_equal", [True, False])
 def test_places_among_points_are_exact(kind, counts_equal):

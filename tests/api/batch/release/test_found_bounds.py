@@ -61,6 +61,7 @@ def check(answers, values):
         assert low <= exact <= high, name
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 2}], ids=str)
 def test_answers_lie_between_bounds_that_hold_the_rows(place, source, privacy):
@@ -91,6 +92,7 @@ def test_what_is_spent_and_drawn_is_said(place, delta):
         assert query["bounds"]["threshold"] == 19
 
 
+@pytest.mark.long
 def test_the_terminal_and_the_page_say_how_bounds_are_found(place):
     place.write_release(FOUND, epsilon=4.0)
     text = place.release("--dry-run", "--table").out
@@ -103,6 +105,7 @@ def test_the_terminal_and_the_page_say_how_bounds_are_found(place):
     assert "as the ends of the powers of two that hold more than 19 noisy rows" in page
 
 
+@pytest.mark.long
 def test_few_rows_have_no_bounds_and_no_answer_and_the_job_ends_well(place):
     for rows in (0, 2, 10):
         write_table(table(rows), place.source)
@@ -161,6 +164,7 @@ def test_a_grid_is_not_declared_where_bounds_are_found(place):
     assert "leave grid out" in place.release().err
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("draws", [400, pytest.param(20_000, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", ["total", "average", "variance"])
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}], ids=str)

@@ -123,6 +123,7 @@ def test_answers_without_noise_are_those_of_numpy(tmp_path, capsys, ending):
     assert found["rates"]["interval"][1] == [0.0, 1.0]  # of no rows there is nothing to tell
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", TWO)
 def test_every_type_of_numbers_is_read_as_the_same_steps(tmp_path, capsys, kind):
     unit, arrow = TWO[kind]
@@ -148,6 +149,7 @@ def test_nothing_is_made_of_no_rows(place):
     assert added["interval"] == [0.0, 1.0] or added["count"] > 0
 
 
+@pytest.mark.long
 def test_documents_are_read_as_sentences(place):
     found = answers(
         place,

@@ -139,6 +139,7 @@ def test_few_rows_have_no_bounds_and_no_answer_and_the_job_ends_well(place):
     assert "o bounds were found: no power of two holds more than 19 noisy rows" in page
 
 
+@pytest.mark.long
 def test_the_terminal_and_the_page_say_how_bounds_are_found(place):
     place.write_release(FOUND, epsilon=4.0)
     text = place.release("--dry-run", "--table").out

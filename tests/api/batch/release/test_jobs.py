@@ -83,6 +83,7 @@ MEDIAN = {"kind": "quantile", "column": "cost", "q": 0.5, "grid": [1, 2]}
 TOP = {"kind": "top_s", "column": "region", "s": 1, "candidates": ["a", "b"]}
 
 
+@pytest.mark.some(15)
 @pytest.mark.parametrize(
     ("query", "words"),
     [
@@ -420,6 +421,7 @@ def test_noise_beyond_its_range_is_refused_before_anything_is_spent(place, query
     assert list(ledger.entries()) == []
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("lower", "upper"), [(0.1, 0.7), (-1e308, 1.7e308), (-1e-300, 1e300), (-3, 2**53)])
 def test_as_many_bins_as_allowed_have_exact_edges_at_once(lower, upper):
     start = time.process_time()

@@ -75,6 +75,7 @@ def test_in_every_format(place, source):
         assert answer["value"] == pytest.approx(truths(table())[name], rel=1e-6)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("privacy", [{"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 3}], ids=str)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_where_the_number_of_rows_is_private(place, privacy, delta):

@@ -123,6 +123,7 @@ LEFT_OUT = "Rows beyond 3 of a patient are left out, so sums and counts are too 
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("queries", "keys", "left_out", "wider"),
     [

@@ -107,6 +107,7 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     assert text.count('<svg class="plot wide"') == 6
 
 
+@pytest.mark.long
 def test_the_page_is_written_though_nobody_reads_what_is_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_table(people(300), tmp_path / "people.parquet")

@@ -96,6 +96,7 @@ def truth(own):
     }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("own", [False, True])
 def test_answers_are_those_of_a_computation_by_hand(place, source, own):
@@ -107,6 +108,7 @@ def test_answers_are_those_of_a_computation_by_hand(place, source, own):
         assert found[name] == (pytest.approx(value, abs=0.01) if name in {"all of it", "some of it", "skipped"} else value), name
 
 
+@pytest.mark.long
 def test_answers_do_not_depend_on_pieces_threads_or_memory(place, monkeypatch):
     queries = {name: query | ({"max_values_per_unit": 2} if "max_values_per_unit" in query else {}) for name, query in DISTINCT.items()}
     queries["units by region"] = {"kind": "count_distinct", **GROUPED}
@@ -194,6 +196,7 @@ VALUES = {
 }
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("name", VALUES)
 def test_values_of_every_type_are_compared_as_they_are(place, name):
     kind, values = VALUES[name]
@@ -223,6 +226,7 @@ def test_jobs_without_these_keys_keep_their_run_ids(place):
     assert set(run_ids(parse_release_job(by_person))).isdisjoint(run_ids(parse_release_job(job)))
 
 
+@pytest.mark.long
 def test_the_page_and_the_terminal_say_what_was_asked(place):
     queries = DISTINCT | {"units by region": {"kind": "count_distinct", **GROUPED}}
     place.write_release(queries, privacy={"unit": "person", "max_rows_per_unit": 3, "max_epsilon": 1e12})

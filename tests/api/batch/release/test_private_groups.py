@@ -81,6 +81,7 @@ def said(value):
     return value.isoformat() if isinstance(value, dt.date) else value
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("names", [("diagnosis",), ("code",), ("day",), ("diagnosis", "code"), ("day", "diagnosis")], ids=" ".join)
 @pytest.mark.parametrize("unit", [None, "person"])
 def test_keys_of_several_units_are_released_in_order_and_counted(tmp_path, names, unit):

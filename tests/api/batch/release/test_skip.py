@@ -90,6 +90,7 @@ def check(answers, exact):
         assert (exact[name] <= interval[:, 1]).all(), name
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 2}], ids=str)
 def test_rows_without_a_value_count_nowhere(place, source, privacy):
@@ -125,6 +126,7 @@ def test_for_each_group(place):
         check(one, truths(part))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", FORMATS)
 def test_rows_with_a_value_are_counted_in_columns_of_any_type(place, source):
     rows = table(2000).set_column(4, "all null", pa.array([None, "a"] * 1000).dictionary_encode())

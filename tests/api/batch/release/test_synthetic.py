@@ -55,6 +55,7 @@ def frequencies(columns, table):
 # What it writes
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("ending", FORMATS)
 def test_a_joint_table_is_like_the_data(place, source, ending):
@@ -356,6 +357,7 @@ def test_the_ledger_pays_for_it(place):
     assert entry.rho == pytest.approx(rho_pure(0.5), rel=1e-9)
 
 
+@pytest.mark.long
 def test_only_jobs_with_a_table_load_what_draws_rows():
     """It loads SciPy, which takes longer than many a job."""
     program = "import sys, dpcore.query.run; print([name for name in ('dpcore.distributions', 'scipy') if name in sys.modules])"
@@ -377,6 +379,7 @@ def test_a_dry_run_says_what_table_it_would_write(place):
     assert sorted(place.folder.rglob("*")) == before
 
 
+@pytest.mark.long
 def test_the_page_shows_each_column_and_pair(place):
     pytest.importorskip("matplotlib")
     wide = {"name": "person", "k": 1500}

@@ -109,6 +109,7 @@ CATEGORIES = {
 }
 
 
+@pytest.mark.some(29)
 @pytest.mark.parametrize("source", ["in.arrow", "in.parquet"])
 @pytest.mark.parametrize("name", CATEGORIES)
 def test_categories_and_groups(place, name, source):

@@ -115,6 +115,7 @@ def test_groups_are_chosen_uniformly_however_many_rows_they_have(place):
     assert p_value(counts, np.array([1, 2, 5]) / 8) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_rows_within_the_chosen_groups_are_chosen_uniformly(place):
     """The first row of a group lends it its word; it is no likelier to stay for that."""
     units = 20_000
@@ -306,6 +307,7 @@ def unit_changes(privacy, rows, rng):
     ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
 def test_neighbouring_tables_differ_by_no_more_than_the_noise_hides(place, relation, unit):
@@ -363,6 +365,7 @@ def losses(place, privacy, tables):
     yield "found", bins / Fraction(answers["found"].bins.scale) + largest_loss(between, *(next(each) for each in moments))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
 def test_neighbouring_tables_lose_no_more_moments_than_epsilon(place, relation, unit):

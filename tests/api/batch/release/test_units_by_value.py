@@ -56,6 +56,7 @@ def expected(tmp_path_factory):
     return answers(write_table(TABLE, tmp_path_factory.mktemp("units") / "in.parquet"))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_every_file_gives_the_same_bits(source, expected, tmp_path):
     if source == "other types":
@@ -66,6 +67,7 @@ def test_every_file_gives_the_same_bits(source, expected, tmp_path):
         assert answers(SOURCES[source](tmp_path)) == expected
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_every_frame_gives_the_same_bits(library, expected):
     with keyed(FRAMES[library](shuffled(TABLE)), **PRIVACY).batch(epsilon=99.0, delta=0.1) as batch:

@@ -58,6 +58,7 @@ def values(document):
     ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("where", ["visits >= 5 AND region <> 'east'", "region IS NULL", "cost > 20", "visits > 1000"])
 def test_the_condition_of_a_job_means_the_table_without_other_rows(place, where):
     table = clinic(1000)
@@ -78,6 +79,7 @@ def test_the_condition_of_a_job_means_the_table_without_other_rows(place, where)
     assert values(answers(place, queries, table, privacy=ADD_REMOVE)) == values(filtered)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", FORMATS)
 def test_in_every_format_however_it_is_cut_and_by_however_many_threads(place, source):
     place.source = place.folder / f"in.{source}"
@@ -245,6 +247,7 @@ def planes(place, ending="parquet", **changed):
     return path
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_a_public_table_is_joined_by_its_key(place, source, ending):

@@ -38,6 +38,7 @@ def written(path, batches, kind, *, nested=False):
     return str(path)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 @pytest.mark.parametrize("last", [b"c", NOT_UTF8])
 def test_a_label_that_is_not_utf8_is_read_like_any_other(tmp_path, kind, last):

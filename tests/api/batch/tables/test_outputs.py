@@ -47,6 +47,7 @@ def expected(table, name, position, key=KEY):
     return sampler(clamped, scale_of(name), rng=KeyedRandom(key).at(nonce=position))
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_round_trip_of_every_mechanism_and_format(place, source, target):
@@ -81,6 +82,7 @@ def test_without_a_key_every_run_differs_and_stays_near(place):
         )
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("row_group_rows", [1, 7, 64, 5000])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("piece_rows", [1, 5, 1000])
@@ -132,6 +134,7 @@ def test_an_empty_table_stays_a_table(place, source, target):
     assert (len(result), result.column_names) == (0, ["note", *COLUMNS])
 
 
+@pytest.mark.long
 def test_five_thousand_columns(place):
     names = [f"x{i}" for i in range(5000)]
     rows = 300

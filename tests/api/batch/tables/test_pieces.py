@@ -54,6 +54,7 @@ def job(source, output, **sections):
     }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_privatised_table_in_pieces_is_that_of_one_file(tmp_path, monkeypatch, kind):
     calls = []
@@ -78,6 +79,7 @@ def test_a_privatised_table_in_pieces_is_that_of_one_file(tmp_path, monkeypatch,
     assert [column.estimate.value for column in whole.columns] == [column.estimate.value for column in small.columns]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answers_of_a_table_in_pieces_are_those_of_one_file(tmp_path, monkeypatch, kind):
     merged = []
@@ -92,6 +94,7 @@ def test_the_answers_of_a_table_in_pieces_are_those_of_one_file(tmp_path, monkey
     assert answers[0] == answers[1]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_joined_rows_are_the_rows_and_know_their_places(tmp_path, kind):
     inputs = discover(str(in_pieces(tmp_path, kind)))

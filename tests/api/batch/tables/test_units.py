@@ -96,6 +96,7 @@ def test_policies_are_for_units_that_are_columns(place, key):
     assert f"{key} is for jobs whose unit is a column" in done.err
 
 
+@pytest.mark.some(8)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(("policy", "count"), [({}, 5), ({"null_unit": "drop"}, 5), ({"null_unit": "own"}, 7)])
 def test_a_release_drops_rows_that_name_no_unit_or_takes_each_for_one(tmp_path, capsys, source, policy, count):
@@ -132,6 +133,7 @@ def test_no_name_of_a_unit_ends_a_job(place, name):
     assert (found[0] + found[3], found[1:3]) == ((1 if units[0].equals(units[3]) else 2), [1, 1])
 
 
+@pytest.mark.long
 def test_a_name_of_a_unit_does_not_fill_the_memory(place, monkeypatch):
     sizes, add = [], by_unit.ByUnit.add
     monkeypatch.setattr(by_unit.ByUnit, "add", lambda parts, rows: sizes.append(rows.nbytes) or add(parts, rows))
@@ -240,6 +242,7 @@ def test_units_within_their_limits_keep_all_rows(place, groups):
     assert chosen_rows(place, people, 10, groups=groups) == [True] * 400
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("memory", [None, {"held": 0, "run": 1, "piece": 1 << 20}, {"held": 0, "run": 1, "piece": 5}], ids=str)
 @pytest.mark.parametrize("groups", [None, 2, 4])
 @pytest.mark.parametrize("nulls", [False, True])
