@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query.encoders import Clamped
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import load_release_job
 from dpcore.query.run import run
 from dpcore.tables.sql import derivation
 from dpcore.tables.sql.derivation import Deriving

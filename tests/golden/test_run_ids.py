@@ -17,15 +17,16 @@ pytest.importorskip("pydantic")
 
 from pydantic import BaseModel, create_model
 
-from dpcore.jobfile.parsing import sections_of
-from dpcore.jobfile.settings import Settings
 from dpcore.jobs.privatize_job import Job, load_job
+from dpcore.jobs.release_job import load_release_job
+from dpcore.jobs.settings import Settings
 from dpcore.query.group_fields import Combinations, GroupColumn
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.kinds.synthetic import SyntheticColumn
-from dpcore.query.request import ReleaseJob, load_release_job
+from dpcore.query.request import ReleaseJob
 from dpcore.query.units_of_answers import ColumnLabel
 from dpcore.tables import run_ids as ids
+from dpcore.tables.mistakes import sections_of
 from dpcore.tables.randomise_fields import COLUMN_SECTIONS
 from dpcore.tables.run_ids import run_ids
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")])
-BEHIND_FACES = {"dpcore.jobfile", "dpcore.jobs", "dpcore.query", "dpcore.tables"}
+BEHIND_FACES = {"dpcore.jobs", "dpcore.query", "dpcore.tables"}
 """What `dpcore.batch`, `dpcore.frames` and `dpcore.spark` are made of: their names are not public."""
 MODULES = {"dpcore." + info.name for info in pkgutil.iter_modules(dpcore.__path__) if not info.name.startswith("_")} - BEHIND_FACES
 

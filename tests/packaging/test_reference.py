@@ -11,11 +11,11 @@ click = pytest.importorskip("click")
 pytest.importorskip("pydantic")
 
 from dpcore.cli import command_group  # noqa: E402
-from dpcore.jobfile.parsing import sections_of  # noqa: E402
 from dpcore.jobs.privatize_job import Job  # noqa: E402
 from dpcore.query.kinds import QUERY_SECTIONS  # noqa: E402
 from dpcore.query.kinds.synthetic import SyntheticColumn  # noqa: E402
 from dpcore.query.request import ReleaseJob  # noqa: E402
+from dpcore.tables.mistakes import sections_of  # noqa: E402
 from dpcore.tables.randomise_fields import COLUMN_SECTIONS  # noqa: E402
 
 pytestmark = pytest.mark.source_tree

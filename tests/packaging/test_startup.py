@@ -126,7 +126,7 @@ epsilon = 1
 lower = 0
 upper = 1
 """
-ALL_JOBS = {"accounting", "errors", "jobfile", "jobs", "mechanisms", "noise", "pages", "privacy", "rng", "tables"}
+ALL_JOBS = {"accounting", "errors", "jobs", "mechanisms", "noise", "pages", "privacy", "rng", "tables"}
 RELEASE, PRIVATIZE = ALL_JOBS | {"query", "selection", "sums"}, ALL_JOBS | {"local"}
 ROOMS = {
     "release release.toml --dry-run": RELEASE,

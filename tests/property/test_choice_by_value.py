@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.in_memory import make_unwritten_plan
-from dpcore.query.request import parse_release_job
 from dpcore.tables.units import by_unit, contributions
 from dpcore.tables.units import row_random_bits as row_words
 from dpcore.tables.units.units import beyond, choose_rows

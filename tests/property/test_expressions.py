@@ -107,11 +107,11 @@ def compiled(texts, columns=None):
         for place, text in enumerate(texts):
             # What no query takes is seen through a cast.
             try:
-                compiler.derive(f"derive[{place}]", f"v{place}", text)
+                compiler.derive(("derive", place), f"v{place}", text)
             except Exception as error:
                 if "which no query takes" not in str(error):
                     raise
-                compiler.derive(f"derive[{place}]", f"v{place}", f"CAST({text} AS VARCHAR)")
+                compiler.derive(("derive", place), f"v{place}", f"CAST({text} AS VARCHAR)")
             names.append(f"v{place}")
         return compiler.program(names, {"where": "f OR a // b > 0"})
 
@@ -192,7 +192,7 @@ def without_refused(texts):
     with Compiler({name: database_type(kind) for name, kind in KINDS.items()}) as compiler:
         for text in texts:
             with contextlib.suppress(JobError):
-                compiler.condition("where", f"({text}) IS NULL")
+                compiler.condition(("where",), f"({text}) IS NULL")
                 yield text
 
 
@@ -232,7 +232,7 @@ def test_an_error_that_try_lets_through_costs_its_row_alone(derived):
     text = "dayofweek(CASE WHEN a > b THEN w END) IS NULL"
     with Compiler({name: database_type(kind) for name, kind in KINDS.items()}) as compiler:
         if derived:
-            compiler.derive("derive[0]", "v", text)
+            compiler.derive(("derive", 0), "v", text)
         program = compiler.program(["v"] if derived else [], {"where": text})
     rows = rows_of(200, seed=5)
     with Evaluation(program) as evaluation:
@@ -347,8 +347,8 @@ def test_lengths_of_time_are_compared_with_intervals():
     longest = LAST_DAY * 86_400
     seconds = [0, 1, -1, 300, 301, longest, longest + 1, -longest, BIG, -BIG - 1, None]
     with Compiler({"wait": database_type(pa.duration("s")), "ts": "TIMESTAMP"}) as compiler:
-        compiler.derive("derive[0]", "seconds", "epoch(wait)")
-        compiler.derive("derive[1]", "end", "ts + wait")
+        compiler.derive(("derive", 0), "seconds", "epoch(wait)")
+        compiler.derive(("derive", 1), "end", "ts + wait")
         program = compiler.program(["seconds", "end"], {"long": "wait > INTERVAL 5 MINUTE"})
     start = pa.array([dt.datetime(2024, 1, 1)] * len(seconds), pa.timestamp("s"))
     batch = pa.record_batch({"wait": pa.array(seconds, pa.int64()).view(pa.duration("s")), "ts": start})

@@ -89,7 +89,7 @@ ALPHABET = [
 def accepted(text):
     try:
         with Compiler(dict(TYPES)) as compiler:
-            compiler.condition("where", text)
+            compiler.condition(("where",), text)
     except JobError:
         return False
     return True
@@ -98,7 +98,7 @@ def accepted(text):
 def truths(text):
     """The rows that dpcore leaves for a condition."""
     with Compiler(dict(TYPES)) as compiler:
-        compiler.condition("where", text)
+        compiler.condition(("where",), text)
         program = compiler.program([], {"where": text})
     with Evaluation(program) as evaluation:
         return evaluation.of(ROWS).conditions["where"]
@@ -123,7 +123,7 @@ def joined(*texts):
 def test_what_cannot_stand_in_brackets_is_no_condition_and_no_expression(text):
     assert not accepted(text)
     with Compiler(dict(TYPES)) as compiler, pytest.raises(JobError, match=r"derive\[0\]\.sql"):
-        compiler.derive("derive[0]", "v", text)
+        compiler.derive(("derive", 0), "v", text)
 
 
 @pytest.mark.some(4)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from dpcore import privacy
 from dpcore.errors import BudgetError
 from dpcore.jobs.privatize_job import parse_job
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.pages import numbers as readable
 from dpcore.pages.words import factor_in_words, guarantee_in_words
 from dpcore.privacy import Privacy
-from dpcore.query.request import parse_release_job
 from dpcore.tables.output.metadata import schema_metadata
 
 PLENTY = {"max_epsilon": 1e300, "max_delta": 0.999}

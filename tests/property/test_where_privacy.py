@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import read_column
 from dpcore.query.plan import contribution, make_release_plan
-from dpcore.query.request import parse_release_job
 from dpcore.query.sensitivity import Contribution
 from dpcore.tables.rows import Part, Rows
 from dpcore.tables.sql.derivation import Passing

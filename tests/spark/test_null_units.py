@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import parse_release_job
 from dpcore.query.run import run
 from dpcore.spark import privatize, release
 from dpcore.spark.noise_plans import NoisePlan

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pytest
 
 from dpcore.distributions._choices import draw_codes
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.kinds.synthetic import cut
 from dpcore.query.made_rows import Table, TableColumn
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import parse_release_job
 from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table

@@ -62,7 +62,7 @@ def refused_call(method: str, signature: inspect.Signature, args: Sequence[Any],
     known = list(signature.parameters)[1:]
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
-        from dpcore.jobfile.mistakes import RENAMED
+        from dpcore.tables.mistakes import RENAMED
 
         near = (RENAMED | MEANT).get(unknown.lower())
         close = [near] if near in known else difflib.get_close_matches(unknown, known, n=1)

@@ -26,14 +26,11 @@ if TYPE_CHECKING:
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
+    from dpcore.tables.mistakes import Mistake
     from dpcore.testing import KeyedRandom
 
 CURATOR = "; --curator says where it is"
 """Advice for the command line."""
-_POSITION = re.compile(r"^query\[(\d+)\](?: \(.*?, \w+\))?(?:\.|: | |, )")
-_TWICE = re.compile(r"^(\w+): (?=\1\b)")
-"""The path of a key before a message that begins with the key."""
-_NAME = re.compile(r" \(query (?:'[^\n]*'|\"[^\n]*\")\)$|^query (?:'[^\n]*?'|\"[^\n]*?\"): ")
 _ADVICE = {
     "missing": 'missing="skip" leaves such rows out, and another value stands for such cells',
     "unknown": 'unknown="skip" leaves such rows out, and one of the categories stands for such cells',
@@ -161,31 +158,31 @@ class Session:
 
     def job(self, questions: Sequence[Question], limit: Limit | None = None) -> ReleaseJob:
         """The job that stands for some questions, within a limit if one is given."""
-        from dpcore.query.request import parse_release_job
+        from dpcore.query.request import checked_job
 
         if limit is None and any("weight" in question.entry for question in questions):
             raise ParameterError("weight is for queries of a batch, whose epsilon it shares; give this one an epsilon")
         if limit is None and any(question.entry.get("epsilon") is None for question in questions):
             return self._free(questions)
         try:
-            return parse_release_job(self._document(questions, limit))
+            return checked_job(self._document(questions, limit))
         except JobError as error:
-            raise JobError(_as_of_call(str(error), questions)) from None
+            raise _of_call(error, questions) from None
 
     def _free(self, questions: Sequence[Question]) -> ReleaseJob:
         """The job of a query that names no ε, which only a count of all rows need not do, where their number is public."""
         from dpcore.query.kinds import KINDS
-        from dpcore.query.request import parse_release_job
+        from dpcore.query.request import checked_job
 
         refusal = ParameterError("epsilon is required: what this answer may spend, such as epsilon=0.5")
         if len(questions) != 1 or not KINDS[questions[0].entry["kind"]].may_be_free:
             raise refusal
         try:
-            return parse_release_job(self._document(questions, None))
+            return checked_job(self._document(questions, None))
         except JobError as error:
             if "epsilon, or in its place weight" in str(error):
                 raise refusal from None
-            raise JobError(_as_of_call(str(error), questions)) from None
+            raise _of_call(error, questions) from None
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
@@ -197,7 +194,7 @@ class Session:
         try:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:
-            raise JobError(_as_of_call(str(error), questions)) from None
+            raise _of_call(error, questions) from None
         if isinstance(inputs, FrameInput) and plan.reads_again:
             inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
@@ -307,21 +304,30 @@ def _named(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _as_of_call(text: str, questions: Sequence[Question]) -> str:
-    """The message about a job as one about the arguments of a call: the last query, which has no position, and no name that nobody gave."""
+def _of_call(error: JobError, questions: Sequence[Question]) -> JobError:
+    """The error about a job as one about the arguments of a call: those of the last query, and no name that nobody gave."""
     from dpcore.query.kinds import KINDS
+    from dpcore.tables.mistakes import Mistake, MistakesError, listed
 
     is_alone = sum(not KINDS[question.entry["kind"]].names_groups for question in questions) == 1
-    is_named = "name" in questions[-1].entry
-    return "\n".join(_as_of_argument(line.strip(), len(questions) - 1, is_alone, is_named) for line in text.splitlines())
+    position, is_named = len(questions) - 1, "name" in questions[-1].entry
+    mistakes = error.mistakes if isinstance(error, MistakesError) else (Mistake((), str(error)),)
+    own = (is_alone or each.path[:2] == ("query", position) for each in mistakes)
+    return JobError(listed(_as_of_argument(each, is_named) if is_own else str(each) for each, is_own in zip(mistakes, own, strict=True)))
 
 
-def _as_of_argument(line: str, last: int, is_alone: bool, is_named: bool) -> str:
-    position = _POSITION.match(line)
-    if not is_alone and (position is None or int(position[1]) != last):
-        return line
-    line = _TWICE.sub("", _POSITION.sub("", line, count=1), count=1).replace("the job's budget", "the batch's budget")
-    return line if is_named else _NAME.sub("", line)
+def _as_of_argument(mistake: Mistake, is_named: bool) -> str:
+    """The parameter, and what is wrong with it; a message that begins with its parameter names it once."""
+    from dpcore.tables.mistakes import dotted_path
+
+    of_query = mistake.path[:1] == ("query",)
+    place = dotted_path(mistake.path[2:] if of_query else mistake.path)
+    if not mistake.path and is_named:
+        place = mistake.about
+    place = ", ".join(filter(None, (place, mistake.part)))
+    says_so = re.match(rf"{re.escape(place)}\b", mistake.text) is not None
+    line = mistake.sentence("" if says_so else place) + (mistake.named if is_named else "")
+    return line.replace("the job's budget", "the batch's budget")
 
 
 def _about_cell(text: str) -> str:

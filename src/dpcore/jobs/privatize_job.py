@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpcore.jobfile.budget import refuse_overspending
-from dpcore.jobfile.loading import load
-from dpcore.jobfile.mistakes import Entries
-from dpcore.jobfile.parsing import parse
+from dpcore.jobs.loading import load
+from dpcore.jobs.parsing import parse
 from dpcore.privacy import Privacy, composed
+from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, tagged
+from dpcore.tables.mistakes import Entries
 from dpcore.tables.randomise_fields import COLUMN_SECTIONS, JobColumn
 from dpcore.tables.sections import JobTables, OutputSection, PrivacySection
 
 if TYPE_CHECKING:
-    from dpcore.jobfile.settings import Settings
+    from dpcore.jobs.settings import Settings
 
 ENTRIES = Entries("column", "mechanism", COLUMN_SECTIONS)
 

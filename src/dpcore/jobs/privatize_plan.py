@@ -20,6 +20,7 @@ from dpcore.tables.checks import (
     undeclared,
 )
 from dpcore.tables.inputs import discover
+from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
@@ -241,15 +242,16 @@ def _inspected(job: Job, schemas: Schemas, columns: tuple[NoisyColumn, ...], *, 
 
 def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) -> None:
     for position, column in enumerate(columns):
-        where = f"column[{position}] ({column.name!r}, {column.section.mechanism})"
+        about = f" ({column.name!r}, {column.section.mechanism})"
         keys = column.values.missing_keys(None if info.types is None else info.types[column.name])
         if keys and job.ledger is not None:
-            raise undeclared(where, keys)
+            raise undeclared(("column", position), about, keys)
         if "missing" in keys and job.privacy.suppresses:
-            raise JobError(
-                f"{where}: missing must be declared with unit = {job.privacy.unit!r}: the cells of rows that are more than "
-                f"max_rows_per_unit = {job.privacy.rows_per_unit} of one unit, or name none, are noised from it"
+            text = (
+                f"missing must be declared with unit = {job.privacy.unit!r}: the cells of rows that are more than max_rows_per_unit = "
+                f"{job.privacy.rows_per_unit} of one unit, or name none, are noised from it"
             )
+            raise MistakesError(Mistake(("column", position), text, about=about))
 
 
 def _fitted(job: Job, info: FileInfo, path: InputFile, columns: tuple[NoisyColumn, ...]) -> tuple[NoisyColumn, ...]:

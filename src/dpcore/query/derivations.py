@@ -64,8 +64,9 @@ def derivations_of(
     conditions = tuple(query.where for query in job.query)
     with Compiler({**kinds, **{name: database_type(kind) for name, kind in joined.items()}}) as compiler:
         for position, section in enumerate(job.derive):
-            compiler.derive(f"derive[{position}]", section.name, section.sql)
-        for place, text in [("where", job.where), *((f"query[{place}].where", text) for place, text in enumerate(conditions))]:
+            compiler.derive(("derive", position), section.name, section.sql)
+        places = [("where",), *(("query", position, "where") for position in range(len(conditions)))]
+        for place, text in zip(places, (job.where, *conditions), strict=True):
             if text is not None:
                 compiler.condition(place, text)
         names = {section.name for section in job.derive}

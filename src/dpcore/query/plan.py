@@ -23,6 +23,7 @@ from dpcore.query.units_of_answers import in_steps
 from dpcore.query.whole_unit_queries import UnitCells
 from dpcore.tables.checks import check_curator, check_inputs_are_tables, check_is, undeclared
 from dpcore.tables.inputs import discover, narrowest
+from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
@@ -287,7 +288,7 @@ def _check_declared(job: ReleaseJob, reads: list[Read]) -> None:
         for name, cells in read.columns():
             keys = cells.missing_keys()
             if keys and job.ledger is not None:
-                raise undeclared(f"query[{position}] ({query.name!r}, {query.kind}), column {name!r}", keys)
+                raise undeclared(("query", position), f" ({query.name!r}, {query.kind})", keys, part=f"column {name!r}")
 
 
 def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], path: InputFile) -> None:
@@ -363,7 +364,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
-        raise JobError(f"query[{position}] ({query.name!r}, {query.kind}): {error}") from None
+        raise MistakesError(Mistake(("query", position), str(error), about=f" ({query.name!r}, {query.kind})")) from None
 
 
 def _bounds(read: Read) -> tuple[list[tuple[float, float]], list[float | None]]:

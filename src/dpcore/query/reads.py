@@ -15,6 +15,7 @@ from dpcore.query.fields import MAX_CELLS, SKIP
 from dpcore.query.group_fields import MAX_GROUPS, PRIVATE
 from dpcore.query.groups import Grouping, Wanted, grouping_of
 from dpcore.query.query_sections import skips
+from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.types.categories import declared_by
 from dpcore.tables.types.keys import KeyColumn, encoded, parts_of
 from dpcore.tables.types.timed import timed
@@ -245,5 +246,6 @@ def listed(position: int, query: QuerySection, categories: Categories | None) ->
     if categories is None:
         raise AssertionError("nothing is declared")
     if categories.k > MAX_CELLS:
-        raise JobError(f"query[{position}] ({query.name!r}): there are {categories.k} categories, and at most {MAX_CELLS} are allowed")
+        text = f"there are {categories.k} categories, and at most {MAX_CELLS} are allowed"
+        raise MistakesError(Mistake(("query", position), text, about=f" ({query.name!r})"))
     return categories

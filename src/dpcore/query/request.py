@@ -8,24 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 from pydantic import Field, PrivateAttr, model_validator
 
 from dpcore._version import __version__
-from dpcore.jobfile.budget import refuse_overspending
-from dpcore.jobfile.loading import load
-from dpcore.jobfile.mistakes import Entries
-from dpcore.jobfile.parsing import parse
 from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
 from dpcore.query.query_sections import MAX_QUERIES, QuerySection, ReleasePrivacy
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
+from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, Section, tagged
+from dpcore.tables.mistakes import Entries, PlacedError, checked
 from dpcore.tables.sections import DeriveSection, ExpressionText, JobTables, LookupSection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
-    from dpcore.jobfile.settings import Settings
     from dpcore.query.query_sections import Grouped
 
 
@@ -91,22 +87,21 @@ class ReleaseJob(JobTables):
             try:
                 query.check_unit(self.privacy.unit)
             except ValueError as error:
-                raise ValueError(f"query {query.name!r}: {error}") from None
+                raise PlacedError(text=str(error), about=f"query {query.name!r}") from None
         if self.chooses_rows:
             try:
                 self.privacy.check_rows_are_bounded()
             except ValueError as error:
-                raise ValueError(f"privacy: {error}") from None
+                raise PlacedError("privacy", text=str(error)) from None
         return self
 
     @model_validator(mode="after")
     def _what_is_not_free_has_a_cost(self) -> Self:
         for position, query in enumerate(self.query):
             if not query.has_cost and not self.is_free(query):
-                raise ValueError(
-                    f"query[{position}].epsilon: epsilon, or in its place weight, is required for {query.name!r}: the number of all rows "
-                    "is public, and its count free, only with unit = 'row', relation = 'replace' and no condition"
-                )
+                said = "the number of all rows is public, and its count free, only with unit = 'row', relation = 'replace' and no condition"
+                text = f"epsilon, or in its place weight, is required for {query.name!r}: {said}"
+                raise PlacedError("query", position, "epsilon", text=text)
         return self
 
     @property
@@ -153,10 +148,9 @@ class ReleaseJob(JobTables):
                 )
         for position, query in enumerate(self.query):
             if query.grouping is not None and query.grouping[1] == PRIVATE and query.grouping[0] not in selected:
-                raise ValueError(
-                    f'query[{position}].groups: groups = "private" needs a [[query]] of kind = "groups" with '
-                    f"group_by = {_listed(query.grouping[0])}, whose epsilon and delta pay for the names of the groups"
-                )
+                needed = f'a [[query]] of kind = "groups" with group_by = {_listed(query.grouping[0])}'
+                text = f'groups = "private" needs {needed}, whose epsilon and delta pay for the names of the groups'
+                raise PlacedError("query", position, "groups", text=text)
         return self
 
     @property
@@ -354,93 +348,13 @@ def check_budget(job: ReleaseJob) -> None:
     refuse_overspending(job.total, job.privacy, spends, "queries")
 
 
-def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
-    """Check a job that is given as a dictionary.
+def checked_job(document: object) -> ReleaseJob:
+    """The job that a document describes, as `tomllib` gives it; raises `MistakesError` or `BudgetError`."""
+    return within_budget(checked(ReleaseJob, document, ENTRIES))
 
-    Parameters
-    ----------
-    document : dict
-        The content of a job file, as `tomllib.load` returns it.
 
-    Returns
-    -------
-    ReleaseJob
-        The checked job.
-
-    Raises
-    ------
-    JobError
-        If it is not a job: the message has a line for each mistake, with the key's path, its value and what is allowed.
-    ParameterTypeError
-        If `document` is not a dict.
-    BudgetError
-        If the queries spend more than `[privacy]` allows.
-
-    Notes
-    -----
-    Cost: no file is read.
-
-    Examples
-    --------
-    >>> from dpcore.batch import parse_release_job
-    >>> job = parse_release_job(
-    ...     {
-    ...         "version": 1,
-    ...         "input": {"path": "people.parquet"},
-    ...         "output": {"path": "answers.json"},
-    ...         "privacy": {"max_epsilon": 1.0},
-    ...         "query": [{"name": "n", "kind": "count", "epsilon": 1.0}],
-    ...     }
-    ... )
-    >>> job.total.epsilon, job.query[0].kind  # the number of rows is public here
-    (0.0, 'count')
-    """
-    job = parse(ReleaseJob, document, ENTRIES).with_shares()
+def within_budget(job: ReleaseJob) -> ReleaseJob:
+    """The job with the ε of each query; raises `BudgetError` if they spend more than `[privacy]` allows."""
+    job = job.with_shares()
     check_budget(job)
     return job
-
-
-def load_release_job(path: str | Path, *, settings: Settings | None = None) -> ReleaseJob:
-    r"""Read and check a job file.
-
-    Parameters
-    ----------
-    path : str or Path
-        A TOML file.
-    settings : Settings, optional
-        Keys and variables that the command line sets. Default: `${DATE}` alone is known.
-
-    Returns
-    -------
-    ReleaseJob
-        The checked job.
-
-    Raises
-    ------
-    JobError
-        If it is not TOML or not a release job.
-    BudgetError
-        If the queries spend more than `[privacy]` allows.
-    StorageError
-        If it cannot be read.
-    ParameterTypeError
-        If `path` is not a path.
-
-    Notes
-    -----
-    Cost: one file of at most 16 MiB is read.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> from dpcore.batch import load_release_job
-    >>> with TemporaryDirectory() as folder:
-    ...     path = Path(folder, "job.toml")
-    ...     text = 'version = 1\n[input]\npath = "people.parquet"\n[output]\npath = "answers.json"\n[privacy]\nmax_epsilon = 1\n'
-    ...     query = '[[query]]\nname = "all"\nkind = "count"\nepsilon = 1\n'
-    ...     _ = path.write_text(text + query)
-    ...     load_release_job(path).input.path
-    'people.parquet'
-    """
-    return load(path, parse_release_job, ReleaseJob, ENTRIES, settings)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
+from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
 from dpcore.query.plan import written_plan
-from dpcore.query.request import ReleaseJob, load_release_job, parse_release_job
+from dpcore.query.request import ReleaseJob
 from dpcore.spark.output_places import input_places
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark

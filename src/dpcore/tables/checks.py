@@ -12,6 +12,7 @@ import pyarrow as pa
 from dpcore._addresses import Address
 from dpcore._stores import has_bucket
 from dpcore.errors import JobError, ParameterTypeError
+from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.output import metadata
 from dpcore.tables.places import LOG, REPORT, check_distinct, ledger_places
@@ -126,10 +127,11 @@ def check_curator(job: JobFile, *, curator: bool) -> None:
         )
 
 
-def undeclared(where: str, keys: tuple[str, ...]) -> JobError:
+def undeclared(path: Keys, about: str, keys: tuple[str, ...], part: str = "") -> JobError:
     """The error for a job with a ledger whose rows could end it."""
     meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
-    return JobError(
-        f"{where}: {' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
+    text = (
+        f"{' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
         f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
     )
+    return MistakesError(Mistake(path, text, about=about, part=part))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from dpcore import local
 from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError
+from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.randomise_fields import (
     BinaryChannelColumn,
     BinaryColumn,
@@ -206,7 +207,7 @@ def _for_job(position: int, section: JobColumn, make: Callable[[], NoisyColumn])
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
-        raise JobError(f"column[{position}] ({section.name!r}, {section.mechanism}): {error}") from None
+        raise MistakesError(Mistake(("column", position), str(error), about=f" ({section.name!r}, {section.mechanism})")) from None
 
 
 def column_of(section: JobColumn) -> NoisyColumn:

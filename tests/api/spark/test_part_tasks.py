@@ -13,8 +13,8 @@ import pytest
 from dpcore.errors import DataError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.in_memory import answers, make_unwritten_plan
-from dpcore.query.request import parse_release_job
 from dpcore.query.run import document_of, measured
 from dpcore.query.statistics import SumsOfGroups
 from dpcore.spark.part_tasks import PartJob, guarded

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.errors import DataError, JobError
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.in_memory import make_unwritten_plan
-from dpcore.query.request import parse_release_job
 from dpcore.spark.parquet_columns import check_same
 from dpcore.spark.part_input import PartInput
 from dpcore.spark.part_tasks import PartJob

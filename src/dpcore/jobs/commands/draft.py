@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.jobfile.loading import OPEN
 from dpcore.jobs.commands.draft_queries import TITLES, query_lines, quoted
+from dpcore.jobs.loading import OPEN
 from dpcore.pages.printable import UNPRINTABLE, printable
 from dpcore.tables.types.values import REAL_TYPES
 from dpcore.tables.types.whole_arrays import VIEW

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.jobfile.loading import OPEN
+from dpcore.jobs.loading import OPEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

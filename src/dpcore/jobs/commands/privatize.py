@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from dpcore._addresses import argument
 from dpcore._terminal import echo, print_table, wants_json
-from dpcore.jobfile.settings import Settings
 from dpcore.jobs import privatize_page as page
 from dpcore.jobs.commands import privatize_text, words
 from dpcore.jobs.commands.engines import Engine, Finished
@@ -20,6 +19,7 @@ from dpcore.jobs.commands.progress import shown_on
 from dpcore.jobs.privatize import privatize
 from dpcore.jobs.privatize_job import load_job
 from dpcore.jobs.privatize_plan import Plan, make_plan
+from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 from dpcore.tables.inputs import discover

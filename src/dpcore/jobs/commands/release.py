@@ -12,14 +12,15 @@ import pyarrow as pa
 
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.errors import StorageError, reason
-from dpcore.jobfile.settings import Settings
 from dpcore.jobs.commands import words
 from dpcore.jobs.commands.engines import Engine
 from dpcore.jobs.commands.log import Logged, logged
 from dpcore.jobs.commands.progress import shown_on
+from dpcore.jobs.release_job import load_release_job
+from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
-from dpcore.query.request import load_release_job, unused_in_words
+from dpcore.query.request import unused_in_words
 from dpcore.tables.provenance import provenance_of, spent_again
 from dpcore.tables.sources import bytes_of
 

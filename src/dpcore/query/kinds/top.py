@@ -13,7 +13,6 @@ from pydantic import Field, model_validator
 from dpcore import accounting, selection
 from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
-from dpcore.errors import JobError
 from dpcore.noise import default_grid
 from dpcore.pages.numbers import plain_name
 from dpcore.privacy import Privacy
@@ -29,6 +28,7 @@ from dpcore.query.reads import listed
 from dpcore.query.statistics import CellsOf
 from dpcore.selection._rows import noisy_rows, top_of_rows
 from dpcore.tables.fields import CategoryCount, Name
+from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.types.categories import declared_by
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ class Top(StatisticKind):
         """The candidates."""
         categories = listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
         if query.s > categories.k:
-            raise JobError(f"query[{position}] ({query.name!r}): s must be at most the number of candidates, {categories.k}, got {query.s}")
+            text = f"s must be at most the number of candidates, {categories.k}, got {query.s}"
+            raise MistakesError(Mistake(("query", position), text, about=f" ({query.name!r})"))
         return ((query.column, Categorical(categories, skip=True)),)
 
     def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from dpcore.errors import JobError
+from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
 from dpcore.tables.sql.database import opened
 from dpcore.tables.sql.habits import habit
@@ -113,45 +113,45 @@ class Compiler:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self._database.close()
 
-    def derive(self, place: str, name: str, text: str) -> str:
+    def derive(self, place: Keys, name: str, text: str) -> str:
         """Check an expression and give its value a name, which later ones may use; returns its type.
 
         Raises
         ------
-        JobError
+        MistakesError
             If it is not allowed, or `name` is a column already.
         """
         if name in self.columns or name in self._derived:
-            raise JobError(f"{place}.name = {name!r}: there is a column of that name already; give the derived one another")
-        term = self._term_of(f"{place}.sql", text)
+            text = "there is a column of that name already; give the derived one another"
+            raise MistakesError(Mistake((*place, "name"), text, name))
+        term = self._term_of((*place, "sql"), text)
         kind = kind_of(term.type or "NULL")
         if kind in UNFIT:
-            raise JobError(f"{place}.sql = {text!r} is {UNFIT[kind]}, which no query takes{_remedy(kind)}")
+            raise _refused((*place, "sql"), text, f"is {UNFIT[kind]}, which no query takes{_remedy(kind)}")
         self._derived[name] = term
         return term.type or ""
 
-    def condition(self, place: str, text: str) -> None:
+    def condition(self, place: Keys, text: str) -> None:
         """Check a condition.
 
         Raises
         ------
-        JobError
+        MistakesError
             If it is not allowed, or no condition.
         """
         self._condition(place, text)
 
-    def _condition(self, place: str, text: str) -> Term:
+    def _condition(self, place: Keys, text: str) -> Term:
         term = self._term_of(place, text)
         if term.type not in {None, "BOOLEAN", "NULL"} or (term.type is None and term.sql not in {"true", "false", "NULL"}):
-            raise JobError(
-                f"{place} = {text!r} must be a condition, true or false for each row, but it is of type {term.type or 'a constant'}"
-            )
+            said = f"must be a condition, true or false for each row, but it is of type {term.type or 'a constant'}"
+            raise _refused(place, text, said)
         return term
 
     def program(self, derived: list[str], conditions: Mapping[str, str]) -> Program:
         """The program that computes some of the derived columns, and conditions given by their places, which have been checked."""
         wanted = {name: self._derived[name] for name in derived}
-        checked = {key: self._condition(key, text) for key, text in conditions.items()}
+        checked = {key: self._condition((key,), text) for key, text in conditions.items()}
         query, read = self._query([*wanted.values()], [*checked.values()])
         reads = {name: (term.sql, term.type or "") for name, term in self._read.items() if term.sql in read}
         types = {name: term.type or "" for name, term in wanted.items()}
@@ -160,11 +160,11 @@ class Compiler:
 
     # One expression
 
-    def _term_of(self, place: str, text: str) -> Term:
+    def _term_of(self, place: Keys, text: str) -> Term:
         try:
             return self._term(parsed(text, self._database))
         except SyntaxRefusedError as error:
-            raise JobError(f"{place} = {text!r} {error}") from None
+            raise _refused(place, text, str(error)) from None
 
     def _term(self, node: Node) -> Term:
         match node:
@@ -331,3 +331,7 @@ def _check_types(node: Call, parts: tuple[Term, ...]) -> None:
             raise SyntaxRefusedError(
                 "compares a text with something else; say which is meant, as in CAST(age AS INTEGER) >= 18 or code = '7'"
             )
+
+
+def _refused(place: Keys, text: str, why: str) -> MistakesError:
+    return MistakesError(Mistake(place, why, text, "expression"))

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.jobfile.settings import Settings, today
+from dpcore.jobs.settings import Settings, today
 from support.jobs import COLUMNS, Workplace, edit, people, write_table
 from support.releases import Counter, clinic
 

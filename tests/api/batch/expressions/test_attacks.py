@@ -20,7 +20,7 @@ def refusal(text, columns=COLUMNS):
     """The message about an expression that cannot be derived; None if it can."""
     with Compiler(dict(columns)) as compiler:
         try:
-            compiler.derive("derive[0]", "value", text)
+            compiler.derive(("derive", 0), "value", text)
         except JobError as error:
             return str(error)
     return None
@@ -114,7 +114,7 @@ def test_texts_cannot_grow_from_one_derived_column_to_the_next():
     def doubled(compiler):
         name = "s"
         for i in range(60):
-            compiler.derive(f"derive[{i}]", f"s{i}", f"{name} || {name}")
+            compiler.derive(("derive", i), f"s{i}", f"{name} || {name}")
             name = f"s{i}"
 
     with Compiler({"s": "VARCHAR"}) as compiler, pytest.raises(JobError, match=str(LONGEST_ROW)):
@@ -127,7 +127,9 @@ def test_quotes_and_names_reach_no_statement():
     column = 'a" FROM cells; --'
     quoted = '"' + column.replace('"', '""') + '"'
     with Compiler({column: "VARCHAR", "n0": "BIGINT", "c0": "BIGINT", "cells": "BIGINT"}) as compiler:
-        compiler.derive("derive[0]", "g0", f"CASE WHEN {quoted} = '{nasty.replace(chr(39), 2 * chr(39))}' THEN n0 + c0 + cells ELSE -1 END")
+        compiler.derive(
+            ("derive", 0), "g0", f"CASE WHEN {quoted} = '{nasty.replace(chr(39), 2 * chr(39))}' THEN n0 + c0 + cells ELSE -1 END"
+        )
         program = compiler.program(["g0"], {})
     batch = pa.record_batch({column: [nasty, "y"], "n0": [1, 2], "c0": [10, 20], "cells": [100, 200]})
     with Evaluation(program) as evaluation:
@@ -143,7 +145,7 @@ def test_columns_that_differ_in_capitals_alone_have_to_be_written_exactly():
 
 def test_a_column_may_have_the_name_of_a_function_of_time():
     with Compiler({"current_date": "BIGINT", "user": "BIGINT", "rowid": "BIGINT"}) as compiler:
-        compiler.derive("derive[0]", "v", 'current_date + "user" * 10 + rowid * 100')
+        compiler.derive(("derive", 0), "v", 'current_date + "user" * 10 + rowid * 100')
         program = compiler.program(["v"], {})
     with Evaluation(program) as evaluation:
         assert evaluation.of(pa.record_batch({"current_date": [1], "user": [2], "rowid": [3]})).columns["v"].to_pylist() == [321]

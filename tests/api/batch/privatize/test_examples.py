@@ -17,7 +17,7 @@ import pytest
 
 from dpcore.batch import load_job, make_release_plan, release
 from dpcore.cli import run
-from dpcore.query.request import load_release_job
+from dpcore.jobs.release_job import load_release_job
 
 pytestmark = pytest.mark.source_tree
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.errors import JobError
+from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.plan import make_release_plan, read_of
-from dpcore.query.request import parse_release_job
 from dpcore.query.run import run
 from dpcore.tables.sql.arrow_values import database_type
 from support.jobs import write_table

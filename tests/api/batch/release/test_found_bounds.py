@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import load_release_job
 from dpcore.query.run import run
 from support.jobs import FORMATS, write_table
 from support.laws import ERROR_RATE

@@ -8,7 +8,7 @@ import pytest
 
 from dpcore import PrivateTable, accounting
 from dpcore.errors import JobError, ParameterError, UnusedEpsilonWarning
-from dpcore.query.request import parse_release_job
+from dpcore.jobs.release_job import parse_release_job
 from support.jobs import write_table
 from support.releases import Counter, clinic
 

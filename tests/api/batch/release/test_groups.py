@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import make_release_plan
 from dpcore.query.prose import GroupNames
-from dpcore.query.request import load_release_job
 from dpcore.query.run import measured as measured_by
 from support.jobs import FORMATS, refused, write_table
 from support.releases import Counter

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query import unit_statistics as whole_units
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import load_release_job
 from dpcore.query.run import run
 from dpcore.tables.units import by_unit
 from support.jobs import FORMATS, write_table
@@ -210,7 +210,7 @@ def test_values_of_every_type_are_compared_as_they_are(place, name):
 
 
 def test_jobs_without_these_keys_keep_their_run_ids(place):
-    from dpcore.query.request import parse_release_job
+    from dpcore.jobs.release_job import parse_release_job
     from dpcore.tables.run_ids import run_ids
 
     job = {

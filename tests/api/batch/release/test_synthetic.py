@@ -14,10 +14,10 @@ import pytest
 from pyarrow import ipc
 
 from dpcore.accounting import Ledger, rho_pure, zcdp_rho
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query.kinds.synthetic import PAIR_CELLS, cut
 from dpcore.query.made_rows import Counts, Histogram
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import load_release_job
 from dpcore.query.run import run
 from dpcore.query.sensitivity import Contribution
 from dpcore.rng import STREAM_VERSION

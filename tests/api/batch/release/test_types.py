@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dpcore.jobs.release_job import load_release_job
 from dpcore.query.plan import make_release_plan
-from dpcore.query.request import load_release_job
 from dpcore.query.run import run
 from dpcore.tables.types.timed import Timed, parsed
 from support.jobs import write_table

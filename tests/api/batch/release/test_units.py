@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import contribution, make_release_plan
-from dpcore.query.request import load_release_job, parse_release_job
 from dpcore.query.run import measured
 from dpcore.query.sensitivity import SQRT2_UP, Contribution
 from dpcore.tables.units.units import choose_rows

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpcore.errors import JobError, ParameterTypeError, StorageError, reason
-from dpcore.jobfile.parsing import text_keys
-from dpcore.jobfile.settings import Settings
+from dpcore.jobs.parsing import text_keys
+from dpcore.jobs.settings import Settings
 from dpcore.tables.sections import JobSource, JobTables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore.jobfile.mistakes import Entries
+    from dpcore.tables.mistakes import Entries
 
 Parsed = TypeVar("Parsed", bound=JobTables)
 MAX_JOB_BYTES = 16 << 20

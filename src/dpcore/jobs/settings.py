@@ -16,8 +16,8 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from dpcore.errors import JobError
-from dpcore.jobfile.mistakes import guessed
 from dpcore.pages.printable import UNPRINTABLE
+from dpcore.tables.mistakes import guessed
 
 Part = str | int
 IsText = Callable[[Sequence[Part], Mapping[str, Any]], bool]
