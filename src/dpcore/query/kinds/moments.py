@@ -294,7 +294,6 @@ class MomentEstimator(Estimator):
     # One release
 
     def _in_one(self, total: Moments, rng: Stream | None) -> dict[str, Any]:
-        """About the exact means, where the number of rows is public."""
         n = total.n
         # Integers of very many rows are rounded down to multiples of a power of two, of which the sensitivity is then one as well.
         coarse = 1 << max(0, 2 * (max(steps.most.bit_length() for steps in self.steps) + n.bit_length()) - EXACT_BITS)
@@ -350,7 +349,6 @@ class MomentEstimator(Estimator):
         return Noise(LAWS[type(self.means)], sensitivity, self.mean_scale(steps))
 
     def _farthest(self, steps: Steps) -> Fraction:
-        """Half a width, the largest distance from the middle."""
         return steps.most * Fraction(steps.unit) / 2
 
     def mean_width(self, steps: Steps, beta: float) -> float:
@@ -424,7 +422,6 @@ class _TwoReleases:
         self.products = self._noisy_products(exact, rest[-1])
 
     def _noisy_sums(self, place: int, exact: Exact, rng: Stream) -> Array:
-        """Σ(x − middle), as twice as many half steps."""
         steps = self.estimator.steps[place]
         totals = 2 * exact.sums[place] - exact.counts.astype(object) * steps.most
         return noisy_integers(totals, Fraction(steps.unit) / 2, self.estimator.means, self.estimator.mean_scale(steps), rng)
