@@ -19,6 +19,23 @@ LAYERS = {contract["id"]: contract for contract in CONTRACTS if contract["type"]
 USES_KEYED_STREAMS = {"frames", "interop", "pytest_plugin", "query", "reproduce", "spark", "tables"}
 """Studies, jobs with a test key, and what serves tests."""
 
+FACE = {
+    "backend",
+    "document",
+    "in_memory",
+    "kinds",
+    "local_backend",
+    "methods",
+    "page",
+    "plan",
+    "prose",
+    "questions",
+    "request",
+    "run",
+    "view",
+}
+"""The modules of the engine that others import, as its docstring lists them."""
+
 
 def modules_in(package: str) -> set[str]:
     """Modules and packages that lie in a package, by their own names."""
@@ -133,3 +150,31 @@ def test_documents_are_measured_without_jobs():
     for name in graph:
         if name.startswith("dpcore.reproduce"):
             assert not {other for other in reachable(graph, name) if other.startswith("dpcore.batch")}, name
+
+
+def rooms_of_the_engine(text: str) -> set[str]:
+    """The modules of the engine that a source imports, for types too."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and f"{node.module}.".startswith("dpcore.query."):
+            below = node.module.split(".")[2:]
+            found |= {below[0]} if below else {alias.name for alias in node.names}
+    return found
+
+
+def test_the_engine_is_asked_through_its_face():
+    """Job files, frames, Spark and tools; the face stays short."""
+    outside = [path for path in (SOURCES / "dpcore").rglob("*.py") if "query" not in path.relative_to(SOURCES / "dpcore").parts[:1]]
+    found = {path.as_posix(): rooms_of_the_engine(path.read_text(encoding="utf-8")) - FACE for path in outside}
+    assert {path: rooms for path, rooms in found.items() if rooms} == {}
+    docstring = ast.get_docstring(ast.parse((SOURCES / "dpcore" / "query" / "__init__.py").read_text(encoding="utf-8")))
+    assert docstring is not None
+    assert all(f"`{name}`" in docstring for name in FACE)
+    assert len(FACE) <= 13
+
+
+def test_an_import_behind_the_face_would_be_found():
+    text = (
+        "from dpcore.query import groups, kinds\ndef f():\n    from dpcore.query.kinds.mean import M\n    from dpcore.query.reads import R"
+    )
+    assert rooms_of_the_engine(text) - FACE == {"groups", "reads"}

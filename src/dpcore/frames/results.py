@@ -65,7 +65,7 @@ class TablePlan:
         TablePlan
             It holds neither the table nor anything read from it.
         """
-        from dpcore.jobs.commands.release_text import plan_document
+        from dpcore.query.document import plan_document
 
         job = plan.job
         return cls(job.total, job.privacy.protected, {key: value for key, value in plan_document(plan).items() if key != "output"})

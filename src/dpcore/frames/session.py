@@ -258,7 +258,7 @@ class Session:
 
     def _positions(self, count: int) -> tuple[int, ...] | None:
         """Positions of so many queries in the stream of the test key: each takes the next call of it."""
-        from dpcore.query.query_sections import MAX_QUERIES
+        from dpcore.query.request import MAX_QUERIES
 
         if self.rng is None:
             return None

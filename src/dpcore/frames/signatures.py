@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
     from dpcore.query.methods import Method
-    from dpcore.query.query_sections import QuerySection
+    from dpcore.query.request import QuerySection
 
 RETURNED = "TableResult"
 WIDTH = 132

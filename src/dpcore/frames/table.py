@@ -22,7 +22,7 @@ from dpcore.rng import SecureRandom
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dpcore.query.query_sections import Accounting
+    from dpcore.query.request import Accounting
     from dpcore.testing import KeyedRandom
 
 

@@ -1,4 +1,13 @@
-"""The engine: kinds of queries, their statistics, noise and answers."""
+"""The engine: kinds of queries, their statistics, noise and answers.
+
+Doors and tools import these modules of it, and no others; a test compares. One face that imported them all would load for each command what
+only others need.
+
+- `request`: what is asked. `plan`: what it will cost. `run` and `in_memory`: the answers, in a file and for the caller.
+- `kinds`: the registry. `methods`: how tables in Python ask a kind.
+- `backend`: what the engine asks of whatever reads the rows. `local_backend`: this process as one.
+- `document`, `prose`, `questions`, `view`, `page`: what is said of a plan and of answers.
+"""
 
 from dpcore._extras import require
 

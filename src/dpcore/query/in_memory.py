@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dpcore._sealed_files import SealedFile
-    from dpcore.query.local_backend import Passes, Room
+    from dpcore.query.backend import Passes, Room
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs

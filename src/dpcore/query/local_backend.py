@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
+    from dpcore.query.backend import Room
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.statistics import Measure
     from dpcore.tables.progress import Progress
@@ -287,37 +288,6 @@ class _Counting:
         plan = self._plan
         types = {name: plan.read_types[name] for name in (*self._grouping.names, *sources) if name in plan.read_types}
         return types if plan.unit_type is None else {**types, plan.job.privacy.unit: plan.unit_type}
-
-
-class Passes(Protocol):
-    """What an engine does with the rows of a job.
-
-    Attributes
-    ----------
-    threads : int
-        Threads that draw noise.
-    """
-
-    @property
-    def threads(self) -> int:
-        """Threads that draw noise."""
-
-    def choose_rows(self, plan: ReleasePlan) -> None:
-        """Let at most so many rows and groups of each unit take part in the passes that follow."""
-
-    def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
-        """What `work` makes of the keys of the query at a place, in order, with the number of distinct units of each: `key` and `n`."""
-
-    def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
-        """What is measured for each query of the plan, if anything is, and the number of rows."""
-
-
-class Room(Protocol):
-    """Has a folder for what does not fit into memory."""
-
-    @property
-    def spill(self) -> Path:
-        """The folder; it is made when it is needed."""
 
 
 class LocalPasses:

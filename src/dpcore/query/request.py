@@ -12,7 +12,7 @@ from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
-from dpcore.query.query_sections import MAX_QUERIES, QuerySection, ReleasePrivacy
+from dpcore.query.query_sections import MAX_QUERIES, Accounting, QuerySection, ReleasePrivacy
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
 from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, Section, tagged
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from dpcore.query.query_sections import Grouped
 
+
+__all__ = ["ENTRIES", "MAX_QUERIES", "Accounting", "QuerySection", "ReleaseJob", "checked_job", "unused_in_words", "within_budget"]
 
 ENTRIES = Entries("query", "kind", QUERY_SECTIONS)
 FORMAT = 1

@@ -38,8 +38,8 @@ from dpcore.tables.types.timed import DAY, plainly, sort_of, written
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from dpcore.query.backend import Passes, Room
     from dpcore.query.estimators import Estimator
-    from dpcore.query.local_backend import Passes, Room
     from dpcore.query.made_rows import Table, TableColumn
     from dpcore.query.private_groups import KeysEstimator
     from dpcore.query.query_sections import QuerySection

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from dpcore._backend import default_threads
 from dpcore.errors import JobError, StorageError
-from dpcore.query.reads import PrivateGrouping
+from dpcore.query.backend import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
 from dpcore.spark.part_tasks import Part, PartJob, counts_of, listing, merged, together
@@ -33,9 +33,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
 
-    from dpcore.query.estimators import Estimator
+    from dpcore.query.backend import Estimator, Measure
     from dpcore.query.plan import ReleasePlan
-    from dpcore.query.statistics import Measure
     from dpcore.spark.table_input import SparkInput
     from dpcore.tables.progress import Progress
 

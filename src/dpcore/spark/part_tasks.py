@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from dpcore.query.backend import Measure
     from dpcore.query.plan import ReleasePlan
-    from dpcore.query.statistics import Measure
     from dpcore.tables.pieces import FileInfo
 
 REPLACEMENT = "\ufffd"

@@ -20,6 +20,7 @@ from dpcore.jobs.release_job import load_release_job
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
+from dpcore.query.document import plan_document, statement
 from dpcore.query.request import unused_in_words
 from dpcore.tables.provenance import provenance_of, spent_again
 from dpcore.tables.sources import bytes_of
@@ -135,18 +136,17 @@ def _print_plan(plan: ReleasePlan, *, as_json: bool) -> None:
     from dpcore.jobs.commands import release_text
 
     if as_json:
-        click.echo(json_text(release_text.plan_document(plan)))
+        click.echo(json_text(plan_document(plan)))
         return
-    ends = [release_text.ERRORS, "", words.budget(plan.job), release_text.statement(plan.job), spent_again(plan.job), words.DRY_RUN]
+    ends = [release_text.ERRORS, "", words.budget(plan.job), statement(plan.job), spent_again(plan.job), words.DRY_RUN]
     print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
 
 def _print_end(plan: ReleasePlan) -> None:
-    from dpcore.jobs.commands import release_text
 
     for answer in plan.estimators:
         if answer.table is not None:
             echo(f"{answer.section.output}: synthetic rows of {answer.section.name!r}", err=True)
     echo(f"{plan.output}: {len(plan.estimators)} quer{'ies' if len(plan.estimators) > 1 else 'y'} answered", err=True)
-    echo(f"spent {release_text.statement(plan.job)}", err=True)
+    echo(f"spent {statement(plan.job)}", err=True)
     echo(spent_again(plan.job), err=True)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dpcore._terminal import make_table
 from dpcore.jobs.commands import words
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
-from dpcore.query.noise import Noise
-from dpcore.query.prose import neighbours_in_words, release_guarantee, spaced
-from dpcore.query.units_of_answers import error_in_own_unit, in_own_unit, noise_in_own_unit
+from dpcore.query.document import Noise, error_in_own_unit, noise_in_own_unit
+from dpcore.query.prose import spaced
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from dpcore.privacy import Privacy
-    from dpcore.query.estimators import Estimator
+    from dpcore.query.document import Estimator
     from dpcore.query.plan import ReleasePlan
-    from dpcore.query.query_sections import QuerySection
-    from dpcore.query.request import ReleaseJob
+    from dpcore.query.request import QuerySection, ReleaseJob
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
@@ -47,48 +45,10 @@ def _derived(job: ReleaseJob) -> list[str]:
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
 
 
-def statement(job: ReleaseJob) -> str:
-    """The guarantee in words."""
-    head = job.head()
-    return f"{release_guarantee(head)}\n{neighbours_in_words(head)}"
-
-
 def query_table(plan: ReleasePlan) -> Table:
     """The queries as a table for a terminal: a line for each draw."""
     lines = (_lines(answer, plan.job.spent_on(answer.section), plan.rows) for answer in plan.estimators)
     return make_table(HEADINGS, itertools.chain.from_iterable(lines))
-
-
-def plan_document(plan: ReleasePlan) -> dict[str, Any]:
-    """Return the document of `--dry-run --json`: the head of the document that the job will write, and for each query its noise."""
-    job = plan.job
-    rows = {"rows": plan.rows} if job.n_is_public else {}
-    return {
-        **job.head(),
-        "run": plan.publication.charge.run,
-        "max_epsilon": job.privacy.max_epsilon,
-        "max_delta": job.privacy.max_delta,
-        "statement": statement(job),
-        "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths), **rows},
-        "output": {"path": job.output.path},
-        "ledger": None if job.ledger is None else {"path": job.ledger.path},
-        "queries": [_planned(plan, answer) for answer in plan.estimators],
-        "dry_run": True,
-    }
-
-
-def _planned(plan: ReleasePlan, answer: Estimator) -> dict[str, Any]:
-    section, spent = answer.section, plan.job.spent_on(answer.section)
-    document = {
-        "name": section.name,
-        "kind": section.kind,
-        "column": section.column,
-        "privacy": {"epsilon": spent.epsilon, "delta": spent.delta},
-        **answer.public_parameters(),
-        "noise": [noise.document() for noise in answer.noise],
-        "stderr": answer.expected_error(plan.rows if plan.job.n_is_public else None),
-    }
-    return in_own_unit(section, document)
 
 
 def _lines(answer: Estimator, spent: Privacy, rows: int | None) -> list[tuple[str, ...]]:
