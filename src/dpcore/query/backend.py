@@ -1,4 +1,4 @@
-"""What the engine asks of whatever reads the rows: this process, or Spark. A backend implements `Passes`, and knows no kind of query."""
+"""What the engine asks of that which reads the rows, this process or Spark. A backend implements `Passes`, and knows no kind of query."""
 
 from __future__ import annotations
 
