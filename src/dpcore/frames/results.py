@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,12 +13,11 @@ import numpy as np
 from dpcore._html import MOST, columns_table, escaped, rows_table
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
-from dpcore.frames.records import LOWER, STDERR, UPPER, VALUE, columns_of, table_of
-from dpcore.pages.numbers import counted, plain_number, readable, rounded_up, with_digits
+from dpcore.pages.numbers import counted, plain_number, rounded_up
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
     import pandas as pd
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dpcore.frames.source import Native
     from dpcore.query.plan import ReleasePlan
+    from dpcore.query.view import Row, View
 
 SIGNIFICANT = 6
 """Digits of a number in a line about a plan."""
@@ -200,7 +201,11 @@ class TableResult:
         pyarrow.Table
             Keys of groups and cells, then `value`, `stderr`, `lower` and `upper`. Answers about dates and times have their types.
         """
-        return table_of(columns_of(dated(self.document)))
+        import pyarrow as pa
+
+        arrays = {name: pa.array(column) for name, column in _view(self.document, dated(self.document)).columns().items()}
+        # A column without any number is one of float64.
+        return pa.table({name: array.cast(pa.float64()) if pa.types.is_null(array.type) else array for name, array in arrays.items()})
 
     def to_pandas(self) -> pd.DataFrame:
         """Return the answer as a DataFrame of pandas.
@@ -301,41 +306,39 @@ class TableResult:
     def __repr__(self) -> str:
         if self._answered.document is None:
             return "TableResult(<its batch has not ended>)"
-        answer = self.document
-        columns = columns_of(answer)
-        rows = len(next(iter(columns.values())))
-        said = _line(columns) if rows == 1 and VALUE in columns else f"{counted(rows, 'row')} of {', '.join(columns)}"
-        return f"TableResult({answer['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
+        view = _view(self.document)
+        said = _line(view[0]) if len(view) == 1 and view.has_values else f"{counted(len(view), 'row')} of {', '.join(view.columns(0))}"
+        return f"TableResult({self.document['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
 
     def _repr_html_(self) -> str:
         if self._answered.document is None:
             return f"<p>{escaped(repr(self))}</p>"
         caption = f"{self.document['name']}: {_protected(self.privacy, self._whole()['unit'])}"
-        columns = columns_of(self.document)
-        known = {name: column for name, column in columns.items() if not column or any(cell is not None for cell in column)} or columns
-        total = len(next(iter(columns.values())))
-        return rows_table(caption, list(known), (_shown(known, place) for place in range(min(total, MOST))), total)
+        view = _view(self.document)
+        columns = {name: list(map(plain_number, column[:MOST])) for name, column in view.columns(MOST).items()}
+        rows = list(itertools.islice(view.rows(0, MOST), MOST))
+        if view.has_values:
+            shown = [(*row.shown, row.error) for row in rows]
+            columns |= {name: [texts[place] or "–" for texts in shown] for place, name in enumerate(("value", "lower", "upper", "stderr"))}
+            columns["relative error"] = [row.share_and_mark or "–" for row in rows]
+        known = {name: column for name, column in columns.items() if not column or set(column) != {"–"}} or columns
+        return rows_table(caption, list(known), zip(*known.values(), strict=True), len(view))
 
 
-def _line(columns: Mapping[str, Sequence[Any]]) -> str:
+def _view(answer: dict[str, Any], typed: dict[str, Any] | None = None) -> View:
+    from dpcore.query.view import View  # with all kinds, which no result needs before it is shown
+
+    return View(answer, typed)
+
+
+def _line(row: Row) -> str:
     """A number with its interval."""
-    shown = dict(zip(columns, _shown(columns, 0), strict=True))
-    if columns[VALUE][0] is None:
+    value, lower, upper = row.shown
+    if row.value is None:
         return "no value"
-    if columns[STDERR][0] == 0:
-        return f"{shown[VALUE]} (exact)"
-    return shown[VALUE] if columns[LOWER][0] is None else f"{shown[VALUE]} in [{shown[LOWER]}, {shown[UPPER]}]"
-
-
-def _shown(columns: Mapping[str, Sequence[Any]], place: int) -> list[str]:
-    """A row of an answer as pages write it: with the digits that its standard error calls for."""
-    row = {name: column[place] for name, column in columns.items()}
-    error, numbered = row.get(STDERR), [name for name in (VALUE, LOWER, UPPER) if isinstance(row.get(name), int | float)]
-    found = {name: plain_number(value) for name, value in row.items()}
-    if isinstance(error, int | float) and numbered:
-        found |= zip(numbered, with_digits([row[name] for name in numbered], error), strict=True)
-        found[STDERR] = readable([float(error)], float(error), percent=False)[0] if error else "0"
-    return list(found.values())
+    if row.is_exact:
+        return f"{value} (exact)"
+    return value if row.lower is None else f"{value} in [{lower}, {upper}]"
 
 
 def _error(stderr: object) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
@@ -193,6 +195,10 @@ def _environment() -> Any:
         return Markup(DATE.sub(r'<span class="whole">\g<0></span>', str(shown)))  # noqa: S704 - the text is escaped, and a date needs no escape
 
     environment = Environment(autoescape=True, loader=PackageLoader("dpcore.pages"), trim_blocks=True, lstrip_blocks=True, finalize=_shown)
+    script = environment.loader.get_source(environment, "sort.js.j2")[0] if environment.loader else ""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    # What a page lets run is this script alone, whatever the names on it hold.
+    environment.globals |= {"sort_script": Markup(script), "sort_hash": f"sha256-{digest}"}  # noqa: S704 - it is a file of the package
     environment.filters |= {"plain": plain_number, "rounded_up": rounded_up, "name": with_breaks, "counted": counted}
     return environment
 

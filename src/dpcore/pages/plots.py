@@ -30,6 +30,10 @@ WIDTH, NARROW_WIDTH = 6.8, 3.4
 LABEL_LENGTH, NARROW_LABEL_LENGTH = 30, 14
 AXIS_LENGTH, NARROW_AXIS_LENGTH = 72, 34
 """Letters of a label beside a plot, and of one along an axis."""
+MANY, ROW, DENSE_ROW = 40, 0.26, 0.17
+"""More names than these beside a plot are close to each other; the heights of their lines in inches."""
+LETTER, NARROWEST_PART = 0.08, 0.95
+"""About the width of a letter, and the width that a part of a plot has beside its names, in inches."""
 SHORT = 0.06
 """The share of the possible range below which an interval would be too short to see."""
 # Colours that no figure has by accident; in the SVG they become the page's variables.
@@ -116,6 +120,7 @@ def frequency_plot(
     title: str,
     label: str,
     percent: bool,
+    faint: npt.NDArray[np.bool_] | None = None,
 ) -> str:
     """Draw a number for each category with its interval, the first on top.
 
@@ -135,37 +140,89 @@ def frequency_plot(
         What the axis measures.
     percent : bool
         Whether the axis is in per cent.
+    faint : ndarray of bool of shape (m,), optional
+        Bars that have no colour.
 
     Returns
     -------
     str
         Two `<svg>` elements, of which the page shows one.
     """
-    rows, ends = len(labels), values if bars is None else bars
+    ends = values if bars is None else bars
+    start, stop = min(0.0, float(intervals.min())), max(0.0, float(intervals.max()), float(ends.max()))
+    width = stop - start or 1.0
 
-    def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        places = np.arange(rows)
-        axes.barh(places, ends, height=0.66, color=SOFT, zorder=2)
-        axes.hlines(places, intervals[:, 0], intervals[:, 1], color=INK, linewidth=1.1, zorder=3)
-        for column in (0, 1):
-            axes.vlines(intervals[:, column], places - 0.16, places + 0.16, color=INK, linewidth=1.1, zorder=3)
+    def draw(axes: Any, places: npt.NDArray[np.intp], rows: slice) -> None:
+        colours = [GRID if each else SOFT for each in faint[rows]] if faint is not None else SOFT
+        axes.barh(places, ends[rows], height=0.66, color=colours, zorder=2)
+        axes.hlines(places, *intervals[rows].T, color=INK, linewidth=1.1, zorder=3)
+        for side in intervals[rows].T:
+            axes.vlines(side, places - 0.16, places + 0.16, color=INK, linewidth=1.1, zorder=3)
         if bars is not None:
-            axes.plot(values, places, linestyle="", marker="o", markersize=5, zorder=4, **DOT)
+            axes.plot(values[rows], places, linestyle="", marker="o", markersize=5, zorder=4, **DOT)
         axes.axvline(0, color=MUTED, linewidth=0.8, zorder=1)
-        axes.set_yticks(places, labels_for(figure, labels))
-        axes.set_ylim(rows - 0.4, -0.6)
-        start, stop = min(0.0, float(intervals.min())), max(0.0, float(intervals.max()), float(ends.max()))
-        width = stop - start or 1.0
-        axes.set_xlim(start - 0.02 * width, stop + 0.03 * width)
-        axes.grid(axis="x", color=GRID, linewidth=0.8, zorder=0)
-        axes.set_axisbelow(True)
-        bare(axes, percent=percent)
-        axes.spines["bottom"].set_visible(False)
-        axes.set_xlabel(axis_label(figure, label))
 
-    height = 0.75 + 0.26 * rows
-    return picture(draw, height, title, narrow=height)
+    return list_plot(draw, labels, (start - 0.02 * width, stop + 0.03 * width), title=title, label=label, percent=percent)
+
+
+def list_plot(
+    draw: Callable[[Any, npt.NDArray[np.intp], slice], None],
+    labels: Sequence[str],
+    limits: tuple[float, float],
+    *,
+    title: str,
+    label: str,
+    percent: bool,
+    ends: Sequence[tuple[float, str]] = (),
+) -> str:
+    """A line for each of some names, the first on top; many names stand beside each other in parts of the drawing that share their axis.
+
+    Parameters
+    ----------
+    draw : callable
+        Draws some of the lines: it gets axes, the heights of the lines on them, and which they are.
+    labels : sequence of str
+        The names.
+    limits : tuple of float
+        The ends of the axis.
+    title : str
+        A text for readers who do not see the plot.
+    label : str
+        What the axis measures.
+    percent : bool
+        Whether it is in per cent.
+    ends : sequence of tuple, optional
+        Numbers beside the axis, with their texts. Default: round ones.
+    """
+
+    def lines(width: float) -> int:
+        """How many lines a part has."""
+        length = min(max(map(len, labels)), LABEL_LENGTH if width == WIDTH else NARROW_LABEL_LENGTH)
+        parts = min(-(-len(labels) // MANY), max(int(width / (LETTER * length + NARROWEST_PART)), 1))
+        return -(-len(labels) // parts)
+
+    def draw_all(figure: Figure) -> None:
+        many, shown = lines(figure.get_figwidth()), labels_for(figure, labels)
+        starts = range(0, len(labels), many)
+        for axes, start in zip(figure.subplots(1, len(starts), squeeze=False)[0], starts, strict=True):
+            rows = slice(start, min(start + many, len(labels)))
+            places = np.arange(rows.stop - rows.start)
+            draw(axes, places, rows)
+            axes.set_yticks(places, shown[rows])
+            axes.set_ylim(many - 0.4, -0.6)
+            axes.set_xlim(*limits)
+            axes.grid(axis="x", color=GRID, linewidth=0.8, zorder=0)
+            axes.set_axisbelow(True)
+            bare(axes, percent=percent)
+            axes.spines["bottom"].set_visible(False)
+            if ends:
+                axes.set_xticks(*zip(*ends, strict=True))
+            elif len(starts) > 1:
+                few_numbers(axes.xaxis, percent=percent, at_most=2)
+            axes.set_xlabel(axis_label(figure, label) if len(starts) == 1 else shortened(label, AXIS_LENGTH // 4))
+
+    wide, narrow = (0.75 + (ROW if lines(width) <= MANY else DENSE_ROW) * lines(width) for width in (WIDTH, NARROW_WIDTH))
+    return picture(draw_all, wide, title, narrow=narrow)
 
 
 def is_narrow(figure: Figure) -> bool:

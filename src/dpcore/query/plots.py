@@ -1,15 +1,15 @@
-"""Plots of a release: bins with error bars, quantiles on a line, and maps of two columns."""
+"""Plots of a release: bins and dots with error bars, quantiles on a line, and maps of two columns."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from dpcore.pages import plots
-from dpcore.pages.numbers import counted, plain_number, readable, written
+from dpcore.pages.numbers import written
 from dpcore.pages.plots import (
     ACCENT,
     CARD,
@@ -17,6 +17,7 @@ from dpcore.pages.plots import (
     GRID,
     INK,
     MUTED,
+    NARROW_LABEL_LENGTH,
     NARROW_WIDTH,
     SOFT,
     WIDTH,
@@ -26,14 +27,15 @@ from dpcore.pages.plots import (
     few_numbers,
     frequency_plot,
     label_for,
+    labels_for,
+    list_plot,
     picture,
     shortened,
 )
-from dpcore.query.bin_axes import axis_of_bins
-from dpcore.query.prose import bin_edges, cell_names, text_bin_names
+from dpcore.query.prose import text_bin_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy.typing as npt
     from matplotlib.figure import Figure
@@ -44,14 +46,13 @@ if TYPE_CHECKING:
 WIDTHS = (WIDTH, NARROW_WIDTH)
 DOTS = 30
 """More bins than these have no dots."""
-NUMBERED = 12
-"""The cells of a map with more rows or columns have no numbers, nor those that are too narrow for them."""
-MAP_LABELS = 20
-"""Names beside a map, at the most."""
+ROW, SCALE, COLOURS = 0.24, 0.12, 40
+"""The heights of a row of a map and of the scale of its colours, in inches, and the steps of that scale."""
 DARKEST, DARKEST_NUMBERED = 0.9, 0.5
 """Opacity of a map's largest share; and where a number stands on it, which must be legible on a light page and on a dark one."""
 LETTER, LINE = 0.09, 0.16
 """About the width of a letter, and the height of a line, in inches."""
+HOLLOW: dict[str, Any] = {"color": CARD, "markeredgecolor": ACCENT, "markeredgewidth": 1.2}
 BESIDE = 0.75
 """About the width of what stands beside the axis of a histogram, in inches."""
 
@@ -255,20 +256,23 @@ def label_levels(labels: Sequence[str], places: Sequence[float], letter: float) 
 
 
 def heat_map(
-    shares: npt.NDArray[np.float64],
+    values: npt.NDArray[np.float64],
     rows: Sequence[str],
     columns: Sequence[str],
     *,
     title: str,
     labels: tuple[str, str],
     texts: npt.NDArray[Any] | None = None,
+    noisy: npt.NDArray[np.bool_] | None = None,
+    from_zero: bool = True,
+    label: str = "",
 ) -> str:
-    """Draw shares as a map: the larger, the stronger the colour; of few cells with their numbers.
+    """Draw numbers as a map with a scale of its colours: the larger, the stronger; where there is room with the numbers in it.
 
     Parameters
     ----------
-    shares : ndarray of shape (a, b)
-        Not negative.
+    values : ndarray of shape (a, b)
+        NaN is a cell without a number.
     rows, columns : sequence of str
         Names of the a rows, the first on top, and of the b columns; or of the a + 1 or b + 1 edges of bins.
     title : str
@@ -276,36 +280,47 @@ def heat_map(
     labels : tuple of str
         What the rows and the columns are.
     texts : ndarray of str of shape (a, b), optional
-        What stands on the cells. Default: the shares in per cent.
+        What stands on the cells. Default: the values as shares, in per cent.
+    noisy : ndarray of bool of shape (a, b), optional
+        Cells whose numbers are in parentheses; without room for numbers these stand alone.
+    from_zero : bool, default True
+        Whether 0 has no colour, and the colour grows with the root of a number, which shows small ones. Otherwise the least number has
+        none.
+    label : str, default ""
+        What the numbers are, for the scale.
     """
-    largest = float(shares.max()) or 1.0
-    written_out = np.vectorize(lambda share: written(100 * share, ".1f"), otypes=[object])(shares) if texts is None else texts
+    known = values[np.isfinite(values)]
+    high = float(known.max()) if known.size else 0.0
+    low = min(0.0, high) if from_zero else float(known.min()) if known.size else 0.0
+    is_share = texts is None
+    written_out = np.vectorize(lambda share: written(100 * share, ".1f"), otypes=[object])(values) if texts is None else texts
+
+    def shade(numbers: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        shares = np.clip((numbers - low) / ((high - low) or 1.0), 0.0, 1.0)
+        found: npt.NDArray[np.float64] = np.nan_to_num(np.sqrt(shares) if from_zero else shares)
+        return found
 
     def draw(figure: Figure) -> None:
-        axes = figure.subplots()
-        across = (figure.get_figwidth() - LETTER * max(len(label_for(figure, name)) for name in rows) - BESIDE / 2) / shares.shape[1]
-        named = max(shares.shape) <= NUMBERED and LETTER * (max(map(len, written_out.flat)) + 1) <= across
+        axes, scale = figure.subplots(2, 1, height_ratios=(ROW * len(rows), SCALE))
+        across = _across(figure.get_figwidth(), [label_for(figure, name) for name in rows], values.shape[1])
+        named = LETTER * (max(map(len, written_out.flat)) + (0.5 if noisy is None else 2)) <= across
         darkest = DARKEST_NUMBERED if named else DARKEST
-        for (row, column), share in np.ndenumerate(shares):
-            # The page's colours have no shades, so a share is how little of the card shines through.
-            axes.add_patch(Rectangle((column, row), 1, 1, facecolor=ACCENT, edgecolor="none", alpha=darkest * share / largest))
-            if named:
-                axes.text(
-                    column + 0.5,
-                    row + 0.5,
-                    str(written_out[row, column]),
-                    ha="center",
-                    va="center",
-                    fontsize=8.5,
-                )
-        axes.set_xlim(0, shares.shape[1])
-        axes.set_ylim(shares.shape[0], 0)
+        for (row, column), strength in np.ndenumerate(shade(values)):
+            # The page's colours have no shades, so a number is how little of the card shines through.
+            axes.add_patch(Rectangle((column, row), 1, 1, facecolor=ACCENT, edgecolor="none", alpha=darkest * strength))
+            is_noisy = noisy is not None and noisy[row, column]
+            inside = str(written_out[row, column]) if named else " " if is_noisy else ""
+            if inside:
+                axes.text(column + 0.5, row + 0.5, f"({inside})" if is_noisy else inside, ha="center", va="center")
+        axes.set_xlim(0, values.shape[1])
+        axes.set_ylim(values.shape[0], 0)
         bare(axes, percent=False)
-        axes.set_yticks(*_names(rows, shares.shape[0], [label_for(figure, name) for name in rows], MAP_LABELS))
-        names_below = [label_for(figure, name) for name in columns]
-        places, names = _names(columns, shares.shape[1], names_below, int(across * shares.shape[1] / LINE))
-        tilted = max(map(len, names)) * LETTER > across
-        angle = (35 if across * shares.shape[1] / len(names) >= LINE / math.sin(math.radians(35)) else 90) if tilted else 0
+        axes.set_yticks(_places(rows, values.shape[0]), labels_for(figure, rows))
+        names = labels_for(figure, columns)
+        every = -(-len(names) // max(int(across * values.shape[1] / LINE), 1))
+        places, names = _places(columns, values.shape[1])[::every], names[::every]
+        tilted = max(map(len, names)) * LETTER > across * every
+        angle = (35 if across * every >= LINE / math.sin(math.radians(35)) else 90) if tilted else 0
         axes.set_xticks(
             places,
             names,
@@ -316,95 +331,98 @@ def heat_map(
         axes.spines["bottom"].set_visible(False)
         axes.set_ylabel(label_for(figure, labels[0]))
         axes.set_xlabel(axis_label(figure, labels[1]))
+        _colours(scale, low, high, lambda numbers: darkest * shade(numbers), percent=is_share, label=label)
 
-    height = 1.1 + 0.26 * min(len(rows), 24)
-    return picture(draw, height, title, narrow=height)
-
-
-def _names(names: Sequence[str], cells: int, shown: Sequence[str], room: int) -> tuple[npt.NDArray[np.float64], Sequence[str]]:
-    """Return the positions of names beside a map, in the middle of a cell or at its edges, and the names: as many as there is room for."""
-    every = -(-len(names) // max(room, 1))
-    places = np.arange(0, len(names), every, dtype=np.float64)
-    return places + (0.5 if len(names) == cells else 0.0), shown[::every]
+    height = 1.3 + ROW * len(rows) + max(map(len, columns)) * 0.02
+    room = int(_across(NARROW_WIDTH, [shortened(name, NARROW_LABEL_LENGTH) for name in rows], 1) / LINE)
+    return picture(draw, height, title, narrow=height if len(columns) <= room else None)
 
 
-MOST_BARS = 40
-"""Categories of a column that are drawn."""
-FEW = 12
-"""Categories that keep the order of the job; more are sorted by their count."""
-MOST_COLUMNS, MOST_MAPS = 24, 6
-MAP_CELLS, MAP_SIDE = 900, 40
-"""A map has at most so many cells, and so many of one column."""
+def _across(width: float, names: Sequence[str], columns: int) -> float:
+    """The width of a column of a map, in inches."""
+    return (width - LETTER * max(map(len, names)) - BESIDE / 2) / columns
 
 
-def synthetic_section(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values for the template.
+def _places(names: Sequence[str], cells: int) -> npt.NDArray[np.float64]:
+    """Return the positions of names beside a map, in the middle of a cell or at its edges."""
+    return np.arange(len(names), dtype=np.float64) + (0.5 if len(names) == cells else 0.0)
+
+
+def _colours(
+    axes: Any,
+    low: float,
+    high: float,
+    opacity: Callable[[npt.NDArray[np.float64]], npt.NDArray[np.float64]],
+    *,
+    percent: bool,
+    label: str,
+) -> None:
+    """The scale of the colours of a map."""
+    ends = np.linspace(low, high if high > low else low + 1.0, COLOURS + 1)
+    for start, stop in itertools.pairwise(ends):
+        strength = float(opacity(np.array([(start + stop) / 2]))[0]) if high > low else 0.0
+        axes.add_patch(Rectangle((start, 0), stop - start, 1, facecolor=ACCENT, edgecolor="none", alpha=strength))
+    axes.set_xlim(ends[0], ends[-1])
+    axes.set_ylim(0, 1)
+    bare(axes, percent=percent)
+    axes.set_yticks([])
+    axes.spines["bottom"].set_visible(False)
+    axes.set_xlabel(axis_label(axes.figure, f"colour: {label}" if label else "colour"))
+
+
+def dot_plot(
+    labels: Sequence[str],
+    values: npt.NDArray[np.float64],
+    intervals: npt.NDArray[np.float64] | None,
+    noisy: npt.NDArray[np.bool_],
+    *,
+    title: str,
+    label: str,
+    ends: Sequence[tuple[float, str]] = (),
+) -> str:
+    """Draw numbers as dots with their intervals, a line for each label, on an axis that is as long as the numbers need.
 
     Parameters
     ----------
-    query : mapping
-        An entry of the document's queries.
+    labels : sequence of str
+        Names of the m lines, the first on top.
+    values : ndarray of shape (m, k)
+        Numbers of each line, in order; the one in the middle has a full dot.
+    intervals : ndarray of shape (m, 2), or None
+        The interval of each line, if it has one number. Without, a line joins its numbers.
+    noisy : ndarray of bool of shape (m,)
+        Lines whose dots are hollow. They do not stretch the axis: what lies beyond it is cut, with an arrow.
+    title : str
+        A text for readers who do not see the plot.
+    label : str
+        What the axis measures.
+    ends : sequence of tuple, optional
+        Numbers beside the axis, with their texts. Default: round ones.
     """
-    value, declared = query["value"], {column["name"]: column for column in query["columns"]}
-    drawn = value["columns"][:MOST_COLUMNS]
-    pairs = [pair for pair in value["pairs"] if _is_drawable(pair)]
-    return {
-        "form": "table",
-        "summary": f"{counted(len(declared), 'column')}, {counted(value['cells'], 'cell')}",
-        "value": counted(value["rows"], "row"),
-        "interval": None,
-        "stderr": readable([query["stderr"]], query["stderr"], percent=False)[0],
-        "path": value["path"],
-        "columns": [_column(query["name"], declared[column["name"]], column, max(value["total"], 0)) for column in drawn],
-        "hidden": len(value["columns"]) - len(drawn),
-        "maps": [_map(query["name"], declared, pair) for pair in pairs[:MOST_MAPS]],
-        "hidden_maps": len(value["pairs"]) - len(pairs[:MOST_MAPS]),
-    }
+    reach = np.stack([np.nanmin(values, axis=1), np.nanmax(values, axis=1)], axis=1)
+    if intervals is not None:
+        reach = np.stack([np.fmin(reach[:, 0], intervals[:, 0]), np.fmax(reach[:, 1], intervals[:, 1])], axis=1)
+    usable = reach if noisy.all() else reach[~noisy]
+    start, stop = float(usable[:, 0].min()), float(usable[:, 1].max())
+    margin = 0.04 * (stop - start) or max(abs(stop), 1.0) / 8
+    start, stop = start - margin, stop + margin
 
+    def draw(axes: Any, places: npt.NDArray[np.intp], rows: slice) -> None:
+        sides, dots = reach[rows], values[rows]
+        low, high = np.clip(sides.T, start, stop)
+        if intervals is None:
+            axes.hlines(places, low, high, color=SOFT, linewidth=5, zorder=2)
+        else:
+            axes.hlines(places, low, high, color=INK, linewidth=1.1, zorder=2)
+            for side in sides.T:
+                inside = (side >= start) & (side <= stop)
+                axes.vlines(side[inside], places[inside] - 0.16, places[inside] + 0.16, color=INK, linewidth=1.1, zorder=3)
+        for edge, marker, cut in ((start, "<", sides[:, 0] < start), (stop, ">", sides[:, 1] > stop)):
+            axes.plot(np.full(cut.sum(), edge), places[cut], linestyle="", marker=marker, markersize=6, color=INK, clip_on=False, zorder=4)
+        for column, numbers in enumerate(dots.T):
+            shown = (numbers >= start) & (numbers <= stop)
+            for mask, is_full in ((shown & ~noisy[rows], column == values.shape[1] // 2), (shown & noisy[rows], False)):
+                style = DOT if is_full else HOLLOW
+                axes.plot(numbers[mask], places[mask], linestyle="", marker="o", markersize=6, zorder=5, **style)
 
-def _column(name: str, declared: Mapping[str, Any], column: Mapping[str, Any], total: int) -> dict[str, Any]:
-    """A plot of one column: counts of all cells, or of the most frequent categories."""
-    counts, rows = np.asarray(column["counts"], np.float64), total * np.asarray(column["shares"])
-    intervals = np.stack([counts - 2 * column["stderr"], counts + 2 * column["stderr"]], axis=1)
-    title = f"{name}, {column['name']}: {counted(len(counts), 'noisy count')}, and those of the table"
-    axis = axis_of_bins(declared)
-    if axis is not None:
-        plot, hidden = bin_plot(axis, counts, intervals, rows, title=title, label=column["name"]), 0
-    else:
-        order = np.arange(len(counts)) if len(counts) <= FEW else np.argsort(-counts, kind="stable")[:MOST_BARS]
-        labels = cell_names(declared)
-        shown = [labels[place] for place in order]
-        plot = plots.frequency_plot(shown, counts[order], intervals[order], rows[order], title=title, label="rows", percent=False)
-        hidden = len(counts) - len(order)
-    kind = "whole numbers" if declared["type"] == "int64" else "numbers"
-    return {
-        "name": column["name"],
-        "stderr": readable([column["stderr"]], column["stderr"], percent=False)[0],
-        "inside": "" if axis is None else f"{kind} within a bin are uniform",
-        "drawn": [] if axis is None else axis.notes(column["name"]),
-        "plot": plot,
-        "hidden": hidden,
-        "banded": axis is not None and axis.is_line,
-    }
-
-
-def _is_drawable(pair: Mapping[str, Any]) -> bool:
-    shares = pair["shares"]
-    return len(shares) * len(shares[0]) <= MAP_CELLS and max(len(shares), len(shares[0])) <= MAP_SIDE
-
-
-def _map(name: str, declared: Mapping[str, Any], pair: Mapping[str, Any]) -> dict[str, Any]:
-    """The shares of two joint columns as a map."""
-    one, other = pair["columns"]
-    shares = np.asarray(pair["shares"])
-    title = f"{name}: shares of {one} and {other} in the table"
-    rows, columns = (_cells_in_words(declared[column]) for column in (one, other))
-    plot = heat_map(shares, rows, columns, title=title, labels=(one, other))
-    largest = readable([float(shares.max())], 0.01, percent=True)[0]
-    return {"name": f"{one} and {other}", "plot": plot, "largest": largest}
-
-
-def _cells_in_words(declared: Mapping[str, Any]) -> list[str]:
-    """Categories, or the edges of bins."""
-    edges = bin_edges(declared)
-    return list(cell_names(declared)) if edges is None else [plain_number(float(edge)) for edge in edges]
+    return list_plot(draw, labels, (start, stop), title=title, label=label, percent=False, ends=ends)

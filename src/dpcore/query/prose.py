@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, quoted, readable, written
+from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, quoted
 from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 from dpcore.query.fields import SKIP
-from dpcore.query.units_of_answers import with_unit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
@@ -304,7 +303,11 @@ class GroupNames(Sequence[str]):
     def __getitem__(self, place: int | slice) -> str | list[str]:
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        return ", ".join(key_name(keys[place], last) for keys, last in self._columns)
+        return ", ".join(self.parts(place))
+
+    def parts(self, place: int) -> tuple[str, ...]:
+        """The name of a group in each column."""
+        return tuple(key_name(keys[place], last) for keys, last in self._columns)
 
 
 def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
@@ -320,26 +323,3 @@ def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
     if list(second) != list(second[:width]) * len(rows):
         return None
     return _names(rows), _names(second[:width])
-
-
-def numbers_of(
-    labels: Sequence[str], values: Sequence[float | str], stderr: Any, intervals: Sequence[Sequence[float]], query: Mapping[str, Any]
-) -> Iterator[Line]:
-    """A label and a number with its interval on each line."""
-    for label, value, error, ends in zip(labels, values, as_list(stderr, len(values)), intervals, strict=True):
-        if not error:
-            yield label, f"{with_unit(plain_number(value), query)} (exact)"
-            continue
-        if isinstance(value, str):  # a date or a time
-            yield label, f"{value} ({ends[0]} to {ends[1]})"
-            continue
-        lower, upper = ends
-        even = math.isclose(value - lower, upper - value, rel_tol=1e-6, abs_tol=1e-9 * abs(value))
-        numbers = [value, upper - value] if even else [value, lower, upper]
-        whole = all(float(number).is_integer() for number in numbers)
-        shown, *others = map(_whole, numbers) if whole else readable(numbers, float(error), percent=False)
-        yield label, with_unit(f"{shown} ± {others[0]}" if even else f"{shown} ({others[0]} to {others[1]})", query)
-
-
-def _whole(number: float) -> str:
-    return written(int(number), ",")

@@ -331,10 +331,10 @@ def test_numbers_are_written_as_on_pages():
         return repr(result), re.findall(r"<td>(.*?)</td>", result._repr_html_())
 
     one = shown(-30123.4567, 14.2, [-30151.0, -30095.9])
-    assert one == ("TableResult(q: −30,123 in [−30,151, −30,096], epsilon=1)", ["−30,123", "14", "−30,151", "−30,096"])
+    assert one == ("TableResult(q: −30,123 in [−30,151, −30,096], epsilon=1)", ["−30,123", "14", "−30,151", "−30,096", "0.091 %"])
     groups = {"group_by": "site", "groups": ["a", 7, None]}
     several = shown([20240, 1.5, None], [3.0, 0.25, None], [[20234, 20246], [1.0, 2.0], None], **groups)
-    assert several[1] == ["a", "20,240", "3.0", "20,234", "20,246", "7", "1.50", "0.25", "1.00", "2.00", "–", "–", "–", "–", "–"]
+    assert several[1] == ["a", "20,240", "3.0", "20,234", "20,246", "0.030 %", "7", "1.50", "0.25", "1.00", "2.00", "33 %", *"––––––"]
     assert shown(None, None, None)[0] == "TableResult(q: no value, epsilon=1)"
     assert shown(1_234_567, 0.0, [1_234_567, 1_234_567])[1] == ["1,234,567", "0", "1,234,567", "1,234,567"]
 

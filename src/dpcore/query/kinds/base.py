@@ -11,12 +11,12 @@ from dpcore.errors import ParameterError
 from dpcore.query.fields import check_cells_of_groups
 from dpcore.query.grids import EDGES
 from dpcore.query.private_bounds import NUMBERS, PrivateBounds
-from dpcore.query.prose import as_list, declared_parts, numbers_of, of_column, quantile_name, sentence_of
+from dpcore.query.prose import declared_parts, of_column, sentence_of
 from dpcore.query.query_sections import skips
 from dpcore.query.reads import PrivateGrouping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Encoder
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     Columns = tuple[tuple[str, Encoder], ...]
     Entry = Mapping[str, Any]
-    Line = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,22 +80,16 @@ class Kind(ABC):
     """The methods of tables in Python that ask it: one for each of its names, or none."""
     asked_by: ClassVar[str | None] = None
     """What else asks it, for who looks for such a method."""
-    form: ClassVar[str] = "number"
-    """How a page shows the answer to the whole table."""
-    form_of_groups: ClassVar[str] = "cells"
-    """How a page shows the answers to groups: one number each, or a line."""
+    picture: ClassVar[str] = "numbers"
+    """Which picture a page draws of its answers: a key of `PICTURES`."""
     measured: ClassVar[str | None] = None
     """What is in the unit of measure of the column: `unit_of_measure` is that of the answer, `unit_of_bins` that of its bins."""
     has_labels: ClassVar[bool] = False
-    """Whether answers are categories or names, and no numbers."""
-    is_choice: ClassVar[bool] = False
-    """Whether the numbers of an answer, if there are any, belong to what it chose."""
+    """Whether answers are categories or names; numbers, if there are any, are the counts of these."""
     counts_rows: ClassVar[bool] = False
     """Whether the numbers are of rows."""
     is_between_bounds: ClassVar[bool] = False
     """Whether the answer lies between the bounds that a job declares."""
-    maps_cells: ClassVar[bool] = False
-    """Whether the cells of groups are drawn as a map."""
     may_be_free: ClassVar[bool] = False
     """Whether it may be asked without an ε."""
     names_groups: ClassVar[bool] = False
@@ -132,21 +125,29 @@ class Kind(ABC):
         """What the job declares about values, as sentences."""
         return sentence_of(declared_parts(query))
 
+    def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """What a reader of the answer must know, as sentences."""
+        return []
+
     def limits(self, query: Entry) -> tuple[float, float] | None:
         """Between what the answer lies, where that is known."""
         return (float(query["lower"]), float(query["upper"])) if self.is_between_bounds and query.get("lower") is not None else None
 
-    def heads(self, query: Entry) -> list[str]:
-        """What each part of the answer to a group is."""
-        return [quantile_name(level) for level in as_list(query.get("q"), 1)]
+    def numbered(self, query: Entry) -> Entry:
+        """The entry with numbers or labels as its value."""
+        return query
+
+    def heads(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """What each part of the answer to the whole table, or to a group, is."""
+        return [""]
+
+    def head(self, query: Entry) -> str:  # noqa: ARG002
+        """What the parts are of."""
+        return ""
 
     def keys(self, query: Entry) -> dict[str, list[Any]]:
         """What tells the numbers of one answer apart, as columns of a table."""
         return {"q": list(query["q"])} if isinstance(query.get("q"), list) else {}
-
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """The answer to the whole table, or to a group, in lines of a terminal: a label and what was released."""
-        yield from numbers_of([""], [query["value"]], query["stderr"], [query["interval"]], query)
 
 
 class StatisticKind(Kind):

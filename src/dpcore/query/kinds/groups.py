@@ -15,11 +15,9 @@ from dpcore.query.prose import as_list, key_names
 from dpcore.query.query_sections import QuerySection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dpcore.query.estimators import Estimator
     from dpcore.query.group_fields import GroupsDeclared
-    from dpcore.query.kinds.base import Asked, Columns, Entry, Line
+    from dpcore.query.kinds.base import Asked, Columns, Entry
 
 
 class GroupsQuery(QuerySection):
@@ -58,7 +56,6 @@ class Groups(Kind):
     """Keys, by how many units have each."""
 
     names, fields = ("groups",), (GroupsQuery,)
-    form = "keys"
     has_labels = True
     names_groups = True
 
@@ -76,8 +73,18 @@ class Groups(Kind):
         at = plain_number(query["half_released_at"])
         return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
 
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """Their number, and a line for each."""
-        names = key_names(query)
-        yield "", f"{len(names):,} group{'' if len(names) == 1 else 's'}"
-        yield from ((f"group {place}", name) for place, name in enumerate(names, 1))
+    def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """Not every one is named."""
+        return ["In order. Other values can be in the data: too few have them."]
+
+    def numbered(self, query: Entry) -> Entry:
+        """With their names."""
+        return {**query, "value": key_names(query)}
+
+    def keys(self, query: Entry) -> dict[str, list[Any]]:
+        """They are names."""
+        return {"group": list(query["value"])}
+
+    def heads(self, query: Entry) -> list[str]:
+        """They are in order."""
+        return [f"group {place}" for place in range(1, len(query["value"]) + 1)]

@@ -13,21 +13,19 @@ from dpcore.query.fields import Confidence
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
-from dpcore.query.prose import cell_names, numbers_of, of_column
+from dpcore.query.prose import cell_names, of_column
 from dpcore.query.query_sections import CellsSection, GroupedQuery
 from dpcore.query.reads import celled, check_stand_ins
 from dpcore.query.statistics import CellsOf
 from dpcore.tables.fields import Name, Positive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace
     from dpcore.privacy import Relation
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -58,10 +56,8 @@ class Histogram(StatisticKind):
         ),
     )
     cells_are = "categories or bins"
-    form, form_of_groups = "cells", "lines"
     measured = "unit_of_bins"
     counts_rows = True
-    maps_cells = True
 
     def columns(self, position: int, query: HistogramQuery) -> Columns:
         """The cells of the column."""
@@ -82,15 +78,15 @@ class Histogram(StatisticKind):
         """The cells."""
         return list(cell_names({**query, "groups": None}))
 
+    def head(self, query: Entry) -> str:
+        """The column."""
+        return str(query["column"])
+
     def keys(self, query: Entry) -> dict[str, list[Any]]:
         """The edges of each bin, or the categories."""
         if query.get("edges") is not None:
             return {"left": list(query["edges"][:-1]), "right": list(query["edges"][1:])}
         return {str(query["column"]): list(query["categories"])}
-
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """A line for each cell."""
-        yield from numbers_of(cell_names(query), query["value"], query["stderr"], query["interval"], query)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from dpcore.pages.numbers import counted, percentage_of, plain_name
+from dpcore.pages.numbers import counted, percentage_of
 from dpcore.query.fields import Confidence
 from dpcore.query.kinds.top import CandidatesQuery, Top, TopEstimator
 from dpcore.query.methods import Method
 from dpcore.query.prose import of_column
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dpcore.privacy import Relation
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.rng import Stream
 
@@ -63,13 +61,13 @@ class Mode(Top):
         )
         return f"{super().declared(query)} {sure}{', in each group for itself' if query.get('groups') is not None else ''}."
 
-    def heads(self, query: Entry) -> list[str]:  # noqa: ARG002
-        """One column."""
-        return ["most frequent"]
+    def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """What noise decides."""
+        return ["Of values with nearly the same frequency, noise decides which is chosen."]
 
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """The label."""
-        yield "", plain_name(query["value"])
+    def heads(self, query: Entry) -> list[str]:  # noqa: ARG002
+        """One."""
+        return [""]
 
 
 @dataclass(frozen=True, slots=True)

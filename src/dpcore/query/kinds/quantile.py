@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from dpcore import accounting, selection
 from dpcore._exact.intervals import fraction_up
 from dpcore._validation import check_real
-from dpcore.pages.numbers import counted, plain_number
+from dpcore.pages.numbers import counted, percentage_of
 from dpcore.privacy import Relation
 from dpcore.query.encoders import Clamped, Grid, Present
 from dpcore.query.estimators import OneColumn, cells_in, given
@@ -27,18 +27,15 @@ from dpcore.query.private_bounds import NUMBERS
 from dpcore.query.prose import as_list, declared_parts, of_column, quantile_name, sentence_of
 from dpcore.query.query_sections import INSTEAD, PROGRESSION, GroupedQuery, skips
 from dpcore.query.statistics import CellsOf
-from dpcore.query.units_of_answers import with_unit
 from dpcore.selection._plan import argmax_scale
 from dpcore.selection._rows import best_of_rows
 from dpcore.tables.fields import Name, Positive, checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -107,7 +104,7 @@ class Quantile(StatisticKind):
     )
     cells_are = "grid"
     numbers_of_answer = (*NUMBERS, "rank_error")
-    form, form_of_groups = "quantiles", "lines"
+    picture = "levels"
     measured = "unit_of_measure"
 
     def columns(self, position: int, query: Any) -> Columns:  # noqa: ARG002
@@ -154,11 +151,24 @@ class Quantile(StatisticKind):
             parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
         return sentence_of(parts)
 
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """A line for each level."""
-        levels, errors = as_list(query["q"], 1), as_list(query["rank_error"], 1)
-        for level, point, error in zip(levels, as_list(query["value"], 1), errors, strict=True):
-            yield quantile_name(level), f"{with_unit(plain_number(point), query)} ± {plain_number(float(error), 3)} rows"
+    def caveats(self, query: Entry) -> list[str]:
+        """How far they may be off, in ranks."""
+        if query.get("rank_error") is None:
+            return []
+        rows = counted(math.ceil(float(np.max(query["rank_error"]))), "row")
+        each = "it" if query.get("groups") is None and not isinstance(query["value"], list) else "each"
+        return [
+            "A quantile has no interval in its own unit, since its error depends on how close the values lie to each other. "
+            f"In ranks {each} is off by at most {rows}, with a probability of {percentage_of(query['confidence'])}."
+        ]
+
+    def heads(self, query: Entry) -> list[str]:
+        """The levels."""
+        return [quantile_name(level) for level in as_list(query.get("q"), 1)]
+
+    def head(self, query: Entry) -> str:  # noqa: ARG002
+        """Levels are of quantiles."""
+        return "quantile"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ import numpy as np
 from pydantic import model_validator
 
 from dpcore.errors import ParameterError
-from dpcore.pages.numbers import plain_number
 from dpcore.pages.printable import check_no_formula
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.estimators import OneDraw, given
@@ -30,14 +29,14 @@ from dpcore.tables.sections import RowCount
 from dpcore.tables.types.timed import sort_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
-    from dpcore.query.kinds.base import Asked, Columns, Entry, Line
+    from dpcore.query.kinds.base import Asked, Columns, Entry
     from dpcore.query.made_rows import Counts
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -171,7 +170,7 @@ class Synthetic(Kind):
     names, fields = ("synthetic",), (SyntheticQuery,)
     asked_by = 'made-up rows are drawn by a job, kind = "synthetic" of dpcore release'
     column_key = "columns"
-    form = "synthetic"
+    picture = "made_rows"
 
     def columns(self, position: int, query: SyntheticQuery) -> Columns:
         """The cells of each column."""
@@ -205,9 +204,13 @@ class Synthetic(Kind):
             parts += [f"{word} of {column['name']} count as {stand_in(column, key)}" for key, word in STAND_INS if key in column]
         return sentence_of(parts)
 
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """The rows of the table."""
-        yield f"rows in {query['value']['path']}", plain_number(query["value"]["rows"])
+    def numbered(self, query: Entry) -> Entry:
+        """With the rows of the table; errors are those of cells."""
+        return {**query, "value": query["value"]["rows"], "stderr": None, "path": query["value"]["path"]}
+
+    def heads(self, query: Entry) -> list[str]:
+        """Where they are."""
+        return [f"rows in {query['path']}"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from dpcore import accounting, selection
 from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
 from dpcore.noise import default_grid
-from dpcore.pages.numbers import plain_name
 from dpcore.privacy import Privacy
 from dpcore.query.encoders import Categorical
 from dpcore.query.estimators import OneColumn, cells_in
@@ -22,7 +21,7 @@ from dpcore.query.fields import MAX_CELLS, Confidence, DeltaShare, HowMany, List
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import Draw, Noise, laplace_deviation, share_of
-from dpcore.query.prose import declared_parts, numbers_of, of_column, sentence_of, size
+from dpcore.query.prose import declared_parts, of_column, sentence_of, size
 from dpcore.query.query_sections import LISTS_THEM, GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.statistics import CellsOf
@@ -32,13 +31,11 @@ from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.types.categories import declared_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Columns, Entry, Line
+    from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -108,9 +105,7 @@ class Top(StatisticKind):
         ),
     )
     cells_are = "candidates"
-    form, form_of_groups = "chosen", "lines"
     has_labels = True
-    is_choice = True
 
     def columns(self, position: int, query: TopQuery) -> Columns:
         """The candidates."""
@@ -137,17 +132,21 @@ class Top(StatisticKind):
             parts.append(f"{size(query['candidates'])} candidates were declared")
         return sentence_of(parts)
 
+    def caveats(self, query: Entry) -> list[str]:
+        """What noise decides."""
+        chance = "Of values with nearly the same frequency, noise decides which"
+        if query.get("method") == "oneshot_laplace":
+            return [f"A set, in no particular order. {chance} is in it."]
+        return [f"In the order in which they were chosen. {chance} comes first, and which is in the list at all."]
+
     def heads(self, query: Entry) -> list[str]:
         """The places."""
-        return [f"place {place}" for place in range(1, query["s"] + 1)]
+        places = query["s"] if query.get("groups") is not None else len(query["value"])
+        return [f"place {place}" for place in range(1, places + 1)]
 
-    def lines(self, query: Entry) -> Iterator[Line]:
-        """A line for each place, or for each count."""
-        labels = [plain_name(label) for label in query["value"]]
-        if "counts" in query:
-            yield from numbers_of(labels, query["counts"], query["stderr"], query["interval"], query)
-        else:
-            yield from ((f"place {place}", label) for place, label in enumerate(labels, 1))
+    def head(self, query: Entry) -> str:
+        """Places, where they have an order."""
+        return "chosen as" if query.get("method") != "oneshot_laplace" else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def test_a_plan_does_not_tell_a_private_number_of_rows(clinic_place):
 def test_a_terminal_gets_a_table_of_answers(clinic_place):
     done = clinic_place.release()
     assert done.code == 0, done.err
-    assert re.search(r"^query +group +answer +noise *$", done.out, re.MULTILINE)
+    assert re.search(r"^query +group +answer +error +noise *$", done.out, re.MULTILINE)
     for query in QUERIES:
         assert re.search(rf"^{query} ", done.out, re.MULTILINE), query
     assert "Intervals have confidence 99.9999 % (about one in 1,000,000 misses)." in done.out
@@ -98,9 +98,9 @@ def answers(query, capsys):
     ("query", "lines"),
     [
         ({"kind": "count", "column": None, "value": 1234, "stderr": 0.0, "interval": [1234, 1234]}, [["q", "1,234 (exact)"]]),
-        ({"kind": "count", "column": "x", "value": -3, "stderr": 1.4, "interval": [-6.0, 0.0]}, [["q", "−3 ± 3"]]),
+        ({"kind": "count", "column": "x", "value": -3, "stderr": 1.4, "interval": [-6.0, 0.0]}, [["q", "−3 ± 3", "100 %, too noisy"]]),
         ({"kind": "mean", "value": None, "stderr": None, "interval": None, "note": "no rows"}, [["q", "– (no rows)"]]),
-        ({"kind": "mean", "value": 2.34567, "stderr": 0.1, "interval": [2.1, 2.6]}, [["q", "2.35 (2.10 to 2.60)"]]),
+        ({"kind": "mean", "value": 2.34567, "stderr": 0.1, "interval": [2.1, 2.6]}, [["q", "2.35 (2.10 to 2.60)", "11 %"]]),
         (
             {"kind": "quantile", "q": [0.5, 0.9], "value": [1, 2.5], "rank_error": [3.14159, 4], "stderr": None, "interval": None},
             [["q", "median", "1 ± 3.14 rows"], ["", "90 %", "2.5 ± 4 rows"]],
@@ -108,7 +108,7 @@ def answers(query, capsys):
         ({"kind": "top_s", "value": ["a", 7], "stderr": None, "interval": None}, [["q", "place 1", "a"], ["", "place 2", "7"]]),
         (
             {"kind": "top_s", "value": ["a"], "counts": [10.25], "stderr": 1.5, "interval": [[8.0, 12.5]]},
-            [["q", "a", "10.2 ± 2.2"]],
+            [["q", "a", "10.2 ± 2.2", "22 %"]],
         ),
         (
             {
@@ -118,13 +118,13 @@ def answers(query, capsys):
                 "interval": [1, 9],
                 "noise": [{"law": "discrete_laplace", "sensitivity": 1, "scale": 2.0}],
             },
-            [["q", "5 ± 4", "discrete Laplace 2"]],
+            [["q", "5 ± 4", "80 %, too noisy", "discrete Laplace 2"]],
         ),
         ({"kind": "count", "value": 5, "stderr": 0.0, "interval": [5, 5], "noise": []}, [["q", "5 (exact)", "none"]]),
         ({"kind": "synthetic", "value": {"path": "made.csv", "rows": 2000}}, [["q", "rows in made.csv", "2,000"]]),
         (
             {"kind": "count", "groups": ["a", 2], "group_by": "g", "value": [5, 6], "stderr": [1.0, 1.0], "interval": [[3, 7], [4, 8]]},
-            [["q", "a", "5 ± 2"], ["", "2", "6 ± 2"]],
+            [["q", "a", "5 ± 2", "40 %"], ["", "2", "6 ± 2", "33 %"]],
         ),
     ],
 )
@@ -136,7 +136,7 @@ def test_long_answers_are_cut(capsys):
     size = 100
     query = {"kind": "histogram", "categories": list(range(size)), "value": [7] * size, "stderr": 2.0, "interval": [[3, 11]] * size}
     found = answers(query, capsys)
-    assert found[0] == ["q", "0", "7 ± 4"]
+    assert found[0] == ["q", "0", "7 ± 4", "57 %, too noisy"]
     assert (len(found), found[-1]) == (13, ["", "… 88 more"])
 
 
@@ -145,7 +145,7 @@ def test_a_million_groups_are_cut(capsys):
     groups = {"a": [["x", "y"][place % 2] for place in range(size)], "b": list(range(size))}
     query = {"kind": "count", "group_by": ["a", "b"], "groups": groups, "value": [7] * size, "stderr": [2.0] * size}
     found = answers(query | {"interval": [[3, 11]] * size}, capsys)
-    assert found[1] == ["", "y, 1", "7 ± 4"]
+    assert found[1] == ["", "y, 1", "7 ± 4", "57 %, too noisy"]
     assert (len(found), found[-1]) == (13, ["", "… 999,988 more"])
 
 

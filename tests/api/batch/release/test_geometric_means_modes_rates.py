@@ -178,10 +178,11 @@ def test_documents_are_read_as_sentences(place):
     for number, query in enumerate(document["queries"], 1):
         section = section_of(number, query)
         assert section["asked"]
-        assert section["form"] == {"mean": "number", "mode": "chosen", "modes": "lines", "rate": "number", "rates": "groups"}[query["name"]]
-    assert section_of(1, found["mode"])["rows"][0]["label"] == found["mode"]["value"]
-    assert section_of(1, found["mode"])["is_one"]
-    assert section_of(1, found["modes"])["levels"] == ["most frequent"]
+        is_one = query["name"] in {"mean", "mode", "rate"}
+        assert (section["single"] is not None, section["table"] is None) == (is_one, is_one)
+        assert (section["picture"] is None) == (query["name"] in {"mode", "modes"})
+    assert section_of(1, found["mode"])["single"].label == found["mode"]["value"]
+    assert section_of(1, found["modes"])["table"]["heads"] == [("region", False), ("visits", False)]
 
 
 def test_units_gaussian_noise_private_groups_and_shares_of_a_budget(place):

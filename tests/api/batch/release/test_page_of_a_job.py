@@ -98,13 +98,13 @@ def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     shown = [answers["all"], *answers["visits"], *answers["states"]]
     assert [number for number in shown if f">{number:,}<".replace("-", "−") not in text] == []
     assert all(f">{value:,.10g}<" in text for value in answers["income"])
-    assert all(f'<td class="name">{label}</td>' in text for label in ["0 to below 5", "25 to 30", "state 3", *answers["frequent"]])
+    assert all(f'<td class="name whole">{label}</td>' in text for label in ["0 to below 5", "25 to 30", "state 3", *answers["frequent"]])
     assert "The mean of age, in each of 2 declared groups by state." in text
     # 8 of 32: nothing was spent before.
     assert 'class="earlier" style="width: 0.00%"' in text
     assert 'class="job" style="width: 25.00%"' in text
     assert "NOT PRIVATE" not in text
-    assert text.count('<svg class="plot wide"') == 6
+    assert text.count('<svg class="plot wide"') == 7
 
 
 @pytest.mark.long
