@@ -276,9 +276,14 @@ def key_name(key: Any, last: Any = math.inf) -> str:
     return plain_name(key)
 
 
+def has_bins(keys: Sequence[Any]) -> bool:
+    """Whether one column's parts of groups are bins, or nothing."""
+    return isinstance(next((key for key in keys if key is not None), None), list | tuple)
+
+
 def last_edge(keys: Sequence[Any]) -> Any:
     """The right edge of the last bin of a column; infinite if it has no bins."""
-    return max((key[1] for key in keys if isinstance(key, list | tuple)), default=math.inf)
+    return max(key[1] for key in keys if key is not None) if has_bins(keys) else math.inf
 
 
 def _names(keys: Sequence[Any]) -> list[str]:

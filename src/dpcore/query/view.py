@@ -16,7 +16,7 @@ import numpy as np
 
 from dpcore.pages.numbers import counted, ends_of, percentage_of, plain_name, plain_number, readable, with_digits, written
 from dpcore.query.kinds import KINDS
-from dpcore.query.prose import GroupNames, as_list, coverage_in_words, group_columns
+from dpcore.query.prose import GroupNames, as_list, coverage_in_words, group_columns, has_bins
 from dpcore.query.questions import in_text
 from dpcore.query.units_of_answers import with_unit
 
@@ -281,7 +281,7 @@ class View(Sequence[Row]):
         found: dict[str, list[Any]] = {}
         for name, every in group_columns(self.query).items():
             keys = list(every[:stop])
-            if any(isinstance(key, list) for key in every):
+            if has_bins(every):
                 found[f"{name}_left"] = [None if key is None else key[0] for key in keys]
                 found[f"{name}_right"] = [None if key is None else key[1] for key in keys]
             else:
@@ -303,10 +303,14 @@ class View(Sequence[Row]):
         of_groups: list[Any] = [found]
         if self.is_grouped:
             of_groups = list(found[start:stop]) if isinstance(found, list | tuple) else [found] * (stop - start)
+        # Of one number a group, entries are numbers already, and intervals pairs.
+        first = next((each for each in of_groups if each is not None), None)
+        if key == "interval" and first is not None and len(first) == 2:
+            first = first[0]
+        if count == 1 and not isinstance(first, list | tuple | np.ndarray):
+            return of_groups
         if key == "interval":
             return [pair for each in of_groups for pair in _pairs(each, count)]
-        if count == 1 and not any(isinstance(each, list | tuple | np.ndarray) for each in of_groups[:1]):
-            return of_groups
         return [entry for each in of_groups for entry in as_list(each, count)]
 
     def typical(self) -> str | None:

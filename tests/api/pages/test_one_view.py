@@ -194,6 +194,12 @@ def test_a_map_of_two_hundred_groups_names_all_of_them_and_has_a_scale(page):
         assert {"(5)", "199"} <= set(shown)
 
 
+def test_dates_of_groups_are_drawn_between_the_first_and_the_last(page):
+    drawing = re.search(r"<svg.*?</svg>", page(ANSWERS[-1]), re.DOTALL)[0]
+    shown = re.findall(r"<text[^>]*>([^<]*)</text>", drawing)
+    assert {"north", "south", "no value", "2025-01-01", "2025-02-03"} == set(shown) - {"mean of cost"}
+
+
 def test_numbers_that_are_not_drawn_are_said_above_the_picture(page):
     names = [f"c{place}" for place in range(250)]
     text = page(query("many", "histogram", list(range(250)), stderr=5.0, interval=[[0, 10]] * 250, categories=names))

@@ -17,7 +17,7 @@ from dpcore.pages.plots import NARROW_WIDTH, WIDTH, frequency_plot, interval_plo
 from dpcore.query import bin_axes
 from dpcore.query import plots as release_plots
 from dpcore.query.bin_axes import axis_of_bins, bin_axis, powers
-from dpcore.query.plots import bin_plot, heat_map, quantile_plot
+from dpcore.query.plots import bin_plot, dot_plot, heat_map, quantile_plot
 
 EVEN, UNEVEN, FAR_APART = np.array([0.0, 2.5, 5.0, 7.5]), np.array([-1.0, 0.0, 1.0, 10.0]), np.array([0.0, 1.0, 10.0, 1e6])
 TOO_FAR = np.array([10.0**6, 10.0**6 + 1, 10.0**6 + 2, 10.0**7])
@@ -187,6 +187,44 @@ def test_bars_of_categories_are_the_numbers_and_dots_mark_other_bars(figures):
     dots = [[line for line in figure.axes[0].lines if line.get_marker() == "o"] for figure in figures]
     assert [len(lines) for lines in dots] == [0, 0, 1, 1]
     assert dots[2][0].get_xdata().tolist() == COUNTS.tolist()
+
+
+def test_lines_that_are_too_noisy_do_not_stretch_the_axis_of_dots(figures):
+    intervals = np.array([[0.9, 1.1], [1.4, 1.6], [-900.0, 1000.0]])
+    dot_plot(["a", "b", "c"], np.array([[1.0], [1.5], [50.0]]), intervals, np.array([False, False, True]), title="dots", label="x")
+    for figure in figures:
+        (axes,) = figure.axes
+        start, stop = axes.get_xlim()
+        assert 0.8 < start < 0.9
+        assert 1.6 < stop < 1.7
+        arrows = {line.get_marker(): line.get_xdata().tolist() for line in axes.lines if line.get_marker() in {"<", ">"}}
+        assert arrows == {"<": [start], ">": [stop]}
+        assert axes.collections[0].get_segments()[2][:, 0].tolist() == [start, stop]
+    dot_plot(["c"], np.array([[50.0]]), intervals[2:], np.array([True]), title="alone", label="x")
+    assert figures[-1].axes[0].get_xlim()[0] < -900
+
+
+def test_many_names_stand_beside_each_other_on_one_axis(figures):
+    names = [f"name {number}" for number in range(200)]
+    counts = np.arange(200.0)
+    frequency_plot(names, counts, np.stack([counts, counts], axis=1), title="many", label="rows", percent=False)
+    for figure, parts in zip(figures, (4, 2), strict=True):
+        assert len(figure.axes) == parts
+        assert [label.get_text() for axes in figure.axes for label in axes.get_yticklabels()] == names
+        assert len({axes.get_xlim() for axes in figure.axes}) == len({axes.get_ylim() for axes in figure.axes}) == 1
+        assert [patch.get_width() for axes in figure.axes for patch in axes.patches] == counts.tolist()
+
+
+def test_the_scale_of_a_map_has_the_colours_of_its_cells(figures):
+    values = np.array([[0.0, 25.0], [100.0, np.nan]])
+    heat_map(values, ["a", "b"], ["c", "d"], title="map", labels=("x", "y"), texts=values.astype(str), label="rows")
+    cells, scale = figures[0].axes
+    found = [patch.get_alpha() for patch in cells.patches]
+    assert [alpha / found[2] for alpha in found] == pytest.approx([0, 0.5, 1, 0])  # roots
+    steps = [(patch.get_x(), patch.get_alpha()) for patch in scale.patches]
+    assert scale.get_xlim() == (0, 100)
+    assert max(alpha for _, alpha in steps) == pytest.approx(found[2], rel=0.02)
+    assert scale.get_xlabel() == "colour: rows"
 
 
 def test_every_axis_has_a_label(figures):
