@@ -19,13 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.errors import DpcoreError
-    from dpcore.jobs.privatize_plan import Plan
-    from dpcore.query.plan import ReleasePlan
     from dpcore.tables.output.publication import Publication
     from dpcore.tables.places import Place
+    from dpcore.tables.plans import JobPlan
     from dpcore.tables.sections import JobFile
 
-SomePlan = TypeVar("SomePlan", "Plan", "ReleasePlan")
+SomePlan = TypeVar("SomePlan", bound="JobPlan")
 CURATOR = (
     "curator: messages may say which rows are at fault and which columns a CSV has. They are outside the guarantee; show them only to "
     "people who may see the input."
@@ -80,10 +79,11 @@ def planned(make: Callable[..., SomePlan], job: Any, *, dry_run: bool, **options
             raise
         # Without a ledger, and with room for the output: if that fails as well, there is no plan to show.
         plan = make(job.model_copy(update={"ledger": None}), **options | {"overwrite": True, "curator": False})
-        return replace(plan, job=plan.job.model_copy(update={"ledger": job.ledger})), error
+        uncharged: Any = plan.job
+        return replace(plan, job=uncharged.model_copy(update={"ledger": job.ledger})), error
 
 
-def end_dry_run(plan: Plan | ReleasePlan, error: DpcoreError | None, what: str) -> None:
+def end_dry_run(plan: JobPlan, error: DpcoreError | None, what: str) -> None:
     """After the plan, say whether a run would spend nothing; raise the error with which it would be refused."""
     try:
         if error is not None:
@@ -116,7 +116,7 @@ def truthful(publication: Publication) -> Iterator[None]:
         raise
 
 
-def source(plan: Plan | ReleasePlan, *, count_rows: bool = True) -> str:
+def source(plan: JobPlan, *, count_rows: bool = True) -> str:
     """Input of a plan in a line."""
     files = len(plan.inputs.paths)
     rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
