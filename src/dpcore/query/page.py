@@ -24,7 +24,7 @@ from dpcore.query.prose import (
 )
 from dpcore.query.questions import asked, declared, labelled
 from dpcore.query.units_of_answers import axis_of
-from dpcore.query.view import MARK, RULE, View
+from dpcore.query.view import MARK, RULE, TOO_NOISY, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -167,14 +167,14 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def what(view: View) -> str:
-    """What an answer consists of: groups or parts, and the largest number of it."""
+    """What an answer consists of: groups or parts, and the largest of its numbers that can be used."""
     if len(view) <= 1:
         return ""
     if not view.is_grouped and not view.kind.counts_rows:
         return "" if view.kind.has_labels else ", ".join(view.parts[:3]) + (", …" if len(view.parts) > 3 else "")
     parts = ("bin", "bins") if view.query.get("edges") is not None else ("category", "categories")
     size = counted(view.groups, "group") if view.is_grouped else counted(len(view), *parts)
-    values, _ = view.numbers
+    values = np.where(view.relative_errors > TOO_NOISY, np.nan, view.numbers[0])
     if (view.is_grouped and len(view.parts) > 1) or not np.isfinite(values).any():
         return size
     place = int(np.nanargmax(values))

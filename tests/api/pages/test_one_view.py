@@ -242,6 +242,12 @@ def test_at_a_glance_says_how_exact_answers_are(page):
     assert shown["modes"] == "–"
 
 
+def test_the_largest_number_at_a_glance_can_be_used(page):
+    noisy = query("n", "count", [900, 40], stderr=[9.0] * 2, interval=[[0, 1800], [36, 44]], group_by="g", groups=["large", "sure"])
+    (glance, *_) = Tables(page(noisy)).tables
+    assert glance[1][1] == "count: 2 groups, the largest sure: 40"
+
+
 def test_few_rows_of_many_groups_are_made():
     size = 10**6
     many = {"group_by": "g", "groups": range(size), "value": [7] * size, "stderr": [2.0] * size, "interval": [[3, 11]] * size}

@@ -94,8 +94,6 @@ class Kind(ABC):
     """Whether it may be asked without an ε."""
     names_groups: ClassVar[bool] = False
     """Whether its answer is the keys of groups."""
-    parts_of_answer: ClassVar[tuple[str, ...]] = ("value", "stderr", "interval", "rank_error", "count", "counts", "note")
-    """What an answer may consist of: with groups, each of these in the document is a list over them."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)

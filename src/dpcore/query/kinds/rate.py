@@ -77,7 +77,6 @@ class Rate(NumberKind):
             ("delta", "categories", "lower", "upper", "missing"),
         ),
     )
-    parts_of_answer = (*NumberKind.parts_of_answer, "matching")
 
     def columns(self, position: int, query: RateQuery) -> Columns:
         """The condition; and where there is a value if other rows are skipped."""
