@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore.query.encoders import Bins, Categorical
-from dpcore.query.made_rows import Table, TableColumn
+from dpcore.query.made_rows import SyntheticTable, TableColumn
 from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
 
@@ -51,15 +51,15 @@ def rows_of(table, batch_rows):
 @given(tables(), st.integers(1, 60), st.integers(1, 60), st.integers(1, 60))
 def test_rows_do_not_depend_on_batches_or_on_how_many_follow(drawn, rows, batch_rows, more):
     made, joint, weights = drawn
-    whole = rows_of(Table(made, joint, weights, rows, KeyedRandom(KEY)), 1000)
-    assert rows_of(Table(made, joint, weights, rows, KeyedRandom(KEY)), batch_rows) == whole
-    assert rows_of(Table(made, joint, weights, rows + more, KeyedRandom(KEY)), 1000).slice(0, rows) == whole
+    whole = rows_of(SyntheticTable(made, joint, weights, rows, KeyedRandom(KEY)), 1000)
+    assert rows_of(SyntheticTable(made, joint, weights, rows, KeyedRandom(KEY)), batch_rows) == whole
+    assert rows_of(SyntheticTable(made, joint, weights, rows + more, KeyedRandom(KEY)), 1000).slice(0, rows) == whole
 
 
 @given(tables())
 def test_every_row_lies_in_cells_with_a_weight(drawn):
     made, joint, weights = drawn
-    table = rows_of(Table(made, joint, weights, 50, KeyedRandom(KEY)), 1000)
+    table = rows_of(SyntheticTable(made, joint, weights, 50, KeyedRandom(KEY)), 1000)
     codes = [column.cells.read(table[column.name].combine_chunks()) for column in made]
     for group, each in zip(joint, weights, strict=True):
         assert (each[tuple(codes[place] for place in group)] > 0).all()

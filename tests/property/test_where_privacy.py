@@ -20,7 +20,7 @@ from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import read_column
 from dpcore.query.plan import contribution, make_release_plan
 from dpcore.query.sensitivity import Contribution
-from dpcore.tables.rows import Part, Rows
+from dpcore.tables.rows import Rows, RowsOfFile
 from dpcore.tables.sql.derivation import Passing
 from support.jobs import write_table
 from support.parts import exact_sums
@@ -81,7 +81,7 @@ class Statistics:
 
     def of(self, rows):
         batch = table_of(rows)
-        derived = self._deriving.of(Rows(batch, (Part(0, Path("in"), 0),), 0, 1.0))
+        derived = self._deriving.of(Rows(batch, (RowsOfFile(0, Path("in"), 0),), 0, 1.0))
         passing = Passing(derived, None, self._plan.derivations.conditions, self._names)
         found = {}
         for place, (name, answer) in enumerate(zip(QUERIES, self._plan.estimators, strict=True)):

@@ -17,7 +17,7 @@ from dpcore.distributions._choices import draw_codes
 from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.kinds.synthetic import cut
-from dpcore.query.made_rows import Table, TableColumn
+from dpcore.query.made_rows import SyntheticTable, TableColumn
 from dpcore.query.plan import make_release_plan
 from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
@@ -194,7 +194,7 @@ def coded(k):
 
 def drawn(columns, joint, weights, rows, **cut_into):
     """The columns of a table as arrays."""
-    table = Table(columns, joint, [np.asarray(each, np.int64) for each in weights], rows, KeyedRandom(KEY))
+    table = SyntheticTable(columns, joint, [np.asarray(each, np.int64) for each in weights], rows, KeyedRandom(KEY))
     batches = pa.Table.from_batches(list(table.batches(**cut_into)))
     return [column.to_numpy() for column in batches.columns]
 

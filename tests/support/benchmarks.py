@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dpcore.bench.results import OURS, Noise, Results, Row, Timed
+from dpcore.bench.results import OURS, Jitter, Results, Row, Timed
 
 MACHINE = {
     "machine": "x86_64",
@@ -42,7 +42,7 @@ def results(*rows: Row, **more: Any) -> Results:
         "machine": MACHINE,
         "commit": {"id": None},
         "mode": "quick",
-        "noise": Noise((1.0, 1.01, 1.02)),
+        "noise": Jitter((1.0, 1.01, 1.02)),
         "made": "2026-01-01T00:00:00+00:00",
     }
     return Results(rows=rows, **(given | more))

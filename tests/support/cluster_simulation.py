@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from dpcore.spark.folders import Answers
+from dpcore.spark.folders import AcceptedAttempts
 from dpcore.spark.noise_keys import Identity, batch_key
 from dpcore.testing import KeyedJobKey
 
@@ -90,7 +90,7 @@ class Cluster:
         """The records of a partition; equal ones in many partitions, and in some all are equal."""
         return np.array([1.0, 1.0, 1.0]) if partition % 5 == 0 else np.array([0.0, 1.0, partition % 3])
 
-    def run(self) -> Answers:
+    def run(self) -> AcceptedAttempts:
         """Run all tasks; return what the driver has accepted."""
         waiting = list(range(self.tasks))[::-1]
         running: list[tuple[float, int, Attempt]] = []
@@ -119,7 +119,7 @@ class Cluster:
                 self.counts["ignored"] += 1
                 answers += [answer] if self.accepts_all else []
             running = self._after_losses(running, waiting)
-        return Answers(answers)
+        return AcceptedAttempts(answers)
 
     def _begun(self, partition: int, attempts: dict[int, int]) -> Attempt:
         number = attempts[partition] = attempts.get(partition, -1) + 1
@@ -154,7 +154,7 @@ class Cluster:
         return rest
 
 
-def problems(cluster: Cluster, answers: Answers) -> list[str]:
+def problems(cluster: Cluster, answers: AcceptedAttempts) -> list[str]:
     """What is wrong with a run: nothing, if each record is published once and with one noise, and no noise is on two values."""
     found = []
     files = [cluster.files[row["name"]] for row in answers.accepted]

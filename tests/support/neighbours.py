@@ -24,7 +24,7 @@ from dpcore.query.reads import PrivateGrouping
 from dpcore.query.run import with_keys
 from dpcore.query.statistics import Measure
 from dpcore.query.whole_unit_queries import OfUnits
-from dpcore.tables.rows import Part, Rows
+from dpcore.tables.rows import Rows, RowsOfFile
 from dpcore.tables.sql.derivation import Derivation, Passing
 from support.answers import between_bounds
 from support.totals import total_of
@@ -109,7 +109,7 @@ class Statistics:
         batch = tables.batch(columns)
         derivations = plan.derivations
         with (Derivation() if derivations is None else derivations.adding).opened() as deriving:
-            derived = deriving.of(Rows(batch, (Part(0, Path("in"), 0),), 0, 1.0))
+            derived = deriving.of(Rows(batch, (RowsOfFile(0, Path("in"), 0),), 0, 1.0))
         names = tuple(dict.fromkeys([*derived.rows.batch.schema.names]))
         self._passing = Passing(derived, None, () if derivations is None else derivations.conditions, names)
 

@@ -13,7 +13,7 @@ from dpcore._files import AtomicFile, remove_stale
 from dpcore._signals import Deferred
 from dpcore._version import __version__
 from dpcore.bench.bands import Ratio
-from dpcore.bench.results import Absent, Broken, Noise, Results, Row, Timed
+from dpcore.bench.results import Absent, Broken, Jitter, Results, Row, Timed
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.pages.printable import json_escaped, printable
 
@@ -168,7 +168,7 @@ def results_of(content: dict[str, Any]) -> Results:
         sides.setdefault(tuple(extra[name] for name in ROW_FIELDS), []).append(_side(extra, entry["stats"]["iterations"]))
     return Results(
         rows=tuple(_row(dict(zip(ROW_FIELDS, key, strict=True)), timed) for key, timed in sides.items()),
-        machine=content["machine_info"], commit=content["commit_info"], mode=own["mode"], noise=Noise(tuple(own["copy"]["times"])),
+        machine=content["machine_info"], commit=content["commit_info"], mode=own["mode"], noise=Jitter(tuple(own["copy"]["times"])),
         absent=tuple(Absent(item["package"], tuple(item["names"])) for item in own["absent"]),
         broken=tuple(Broken(**item) for item in own["broken"]), interrupted=own["interrupted"],
         unreached=tuple(own["unreached"]), seconds=own["seconds"],

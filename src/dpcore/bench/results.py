@@ -189,7 +189,7 @@ class Broken:
 
 
 @dataclass(frozen=True)
-class Noise:
+class Jitter:
     """How much the time of one copy varied over a run.
 
     Attributes
@@ -239,7 +239,7 @@ class Results:
     machine: dict[str, Any]
     commit: dict[str, Any]
     mode: str
-    noise: Noise
+    noise: Jitter
     absent: tuple[Absent, ...] = ()
     broken: tuple[Broken, ...] = ()
     unreached: tuple[str, ...] = ()

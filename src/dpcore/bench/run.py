@@ -18,7 +18,7 @@ from dpcore import _backend
 from dpcore.bench.bands import undisturbed
 from dpcore.bench.benchmark import Benchmark, Side, Work, installed
 from dpcore.bench.machine import commit_record, machine_record
-from dpcore.bench.results import OURS, Absent, Broken, Noise, Results, Row, Timed
+from dpcore.bench.results import OURS, Absent, Broken, Jitter, Results, Row, Timed
 from dpcore.bench.schedule import Progress, measure_all
 from dpcore.bench.timing import MOST_CALLS, TURN, by_children, by_clock, calls_of_a_turn, take_turns
 from dpcore.pages.printable import printable
@@ -338,7 +338,7 @@ def run(
     results = Results(
         rows=tuple(done for _, done in found if done is not None), machine=machine_record(), commit=commit_record(), mode=mode,
         unreached=tuple(row.item.name for row, done in found if done is None and not row.is_broken),
-        noise=Noise(tuple(meter.times)), absent=absent_packages(items), broken=tuple(b for row in rows for b in row.broken()),
+        noise=Jitter(tuple(meter.times)), absent=absent_packages(items), broken=tuple(b for row in rows for b in row.broken()),
         interrupted=interruption is not None, seconds=time.perf_counter() - start, made=datetime.now(UTC).isoformat(timespec="seconds"),
     )  # fmt: skip
     return results, interruption

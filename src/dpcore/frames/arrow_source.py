@@ -14,7 +14,7 @@ from dpcore.tables.types.whole_arrays import texts_of_views
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
 
 VIEWS = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
 """Types whose values lie in several buffers, and those as which they are read."""
@@ -83,7 +83,7 @@ class ArrowSource:
         for batch in self.table.select(list(names)).to_batches(max_chunksize=rows):
             yield read_batch(batch)
 
-    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+    def evaluated(self, names: Sequence[str]) -> FrameSource:  # noqa: ARG002
         """Return self; the rows lie in memory."""
         return self
 
@@ -113,7 +113,7 @@ class PolarsSource:
         """The rows of some columns, in batches of at most so many."""
         yield from ArrowSource(pa.table(self.frame.select(by_names(names))), self.name).batches(names, rows)
 
-    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+    def evaluated(self, names: Sequence[str]) -> FrameSource:  # noqa: ARG002
         """Return self; the rows lie in memory."""
         return self
 
@@ -177,7 +177,7 @@ class LazySource:
         """The rows of some columns, in batches of at most so many."""
         yield from self.evaluated(names).batches(names, rows)
 
-    def evaluated(self, names: Sequence[str]) -> Source:
+    def evaluated(self, names: Sequence[str]) -> FrameSource:
         """These columns in memory."""
         return PolarsSource(self.frame.select(by_names(names)).collect(), self.name)
 
@@ -209,7 +209,7 @@ class RelationSource:
         for batch in _reader_of(self._selected(names), rows):
             yield read_batch(batch)
 
-    def evaluated(self, names: Sequence[str]) -> Source:
+    def evaluated(self, names: Sequence[str]) -> FrameSource:
         """These columns in memory."""
         return ArrowSource(_table_of(self._selected(names)), self.name, "duckdb", is_snapshot=True)
 

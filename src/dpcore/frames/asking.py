@@ -24,7 +24,7 @@ BOUNDS = ("edges",)
 """Keys of a group's declaration that are no values of a column."""
 
 
-class Asked(Protocol):
+class Asking(Protocol):
     """Answers queries."""
 
     def _asked(self, entry: dict[str, Any]) -> TableResult:
@@ -56,7 +56,7 @@ def _made(owner: type, described: Described) -> Callable[..., TableResult]:
         except TypeError:
             raise refused_call(name, signature, args, kwargs) from None
         _, *given = bound.arguments.items()
-        table: Asked = bound.arguments["self"]
+        table: Asking = bound.arguments["self"]
         return table._asked(entry_of(described, dict(given)))  # noqa: SLF001
 
     asks.__name__, asks.__qualname__, asks.__module__ = name, f"{owner.__qualname__}.{name}", owner.__module__

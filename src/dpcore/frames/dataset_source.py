@@ -22,14 +22,14 @@ from dpcore.tables.formats.table_columns import TableColumns
 from dpcore.tables.inputs import READERS, Inputs, check_read_once
 from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.plans import with_values
-from dpcore.tables.sources import Partitioned, Source, Version, check_same, opened, version_of
+from dpcore.tables.sources import Partitioned, SourceFile, Version, check_same, opened, version_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from dpcore._stores import ObjectVersion
-    from dpcore.frames.source import Source as FrameSource
+    from dpcore.frames.source import FrameSource
     from dpcore.tables.inputs import Reader
     from dpcore.tables.pieces import Piece
     from dpcore.tables.sections import Format
@@ -170,7 +170,7 @@ class DatasetInput(Inputs):
         """The columns in `types`, in pieces of bounded rows and bytes."""
         return shielded(path, Inputs.pieces(self, path, types, cut))
 
-    def _opened(self, path: InputFile) -> AbstractContextManager[Source]:
+    def _opened(self, path: InputFile) -> AbstractContextManager[SourceFile]:
         found, fragment = self.found[path], self.fragments[path]
         return opened(path, found) if _is_local(fragment) else _opened_elsewhere(path, fragment, found)
 
@@ -228,11 +228,11 @@ def _versions(parts: Mapping[InputFile, Any]) -> Iterator[tuple[InputFile, Versi
 
 
 @contextlib.contextmanager
-def _opened_elsewhere(path: InputFile, fragment: Any, found: Version | ObjectVersion) -> Iterator[Source]:
+def _opened_elsewhere(path: InputFile, fragment: Any, found: Version | ObjectVersion) -> Iterator[SourceFile]:
     """Open a fragment that is no file of this machine; raises `StorageError` if it is another than it was, now or at the end."""
     if fragment.buffer is not None:
         with fragment.open() as file:
-            yield Source(path, file, found.size)
+            yield SourceFile(path, file, found.size)
         return
 
     def check() -> None:
@@ -242,7 +242,7 @@ def _opened_elsewhere(path: InputFile, fragment: Any, found: Version | ObjectVer
     with fragment.open() as file:
         check()
         try:
-            yield Source(path, file, found.size, is_remote=True)
+            yield SourceFile(path, file, found.size, is_remote=True)
         except Exception:
             check()
             raise

@@ -19,7 +19,7 @@ from dpcore.tables.types.plain import unit_type
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
     from dpcore.tables.pieces import Cut
     from dpcore.tables.sources import InputFile
 
@@ -46,7 +46,7 @@ class _Passes:
         Of those columns before that pass, if they could change.
     """
 
-    source: Source
+    source: FrameSource
     columns: tuple[str, ...] | None = None
     chosen: tuple[str, ...] = ()
     digest: int | None = None
@@ -78,11 +78,11 @@ class FrameInput(Inputs):
         The frame.
     """
 
-    source: Source
+    source: FrameSource
     _passes: _Passes = field(repr=False)
 
     @classmethod
-    def of(cls, source: Source) -> FrameInput:
+    def of(cls, source: FrameSource) -> FrameInput:
         """The input of one run."""
         return cls("arrow", (Path(source.name),), {}, source, _Passes(source))
 
@@ -123,7 +123,7 @@ def _is_read_as(kind: pa.DataType, planned: pa.DataType) -> bool:
     return bool(kind == planned or unit_type(kind) == planned)
 
 
-def _digest(source: Source, names: Sequence[str]) -> int:
+def _digest(source: FrameSource, names: Sequence[str]) -> int:
     """A checksum of some columns."""
     found, before = 0, [_Labels()] * len(names)
     for batch in source.batches(names, DIGEST_ROWS):
@@ -182,12 +182,12 @@ def shielded(path: InputFile, made: Iterator[Made]) -> Iterator[Made]:
         raise failed  # Outside of the handler: what the library said may quote a row, and is not the context of this error.
 
 
-def input_of(source: Source) -> Inputs:
+def input_of(source: FrameSource) -> Inputs:
     """The input of one run on a frame."""
     return source.input() if isinstance(source, OwnInput) else FrameInput.of(source)
 
 
-def public_input_of(source: Source) -> Inputs:
+def public_input_of(source: FrameSource) -> Inputs:
     """The input of one run on a public table, whose rows come to this process wherever they lie."""
     return FrameInput.of(source) if isinstance(source, RemoteSource) else input_of(source)
 

@@ -23,7 +23,7 @@ from dpcore.tables.types.whole_arrays import decoded, one_array
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
 
     Read = Callable[[slice], pa.Array | pa.ChunkedArray]
 
@@ -77,7 +77,7 @@ class PandasSource:
             part = slice(start, start + rows)
             yield from pa.table([read(part) for read in columns], names=list(names)).to_batches()  # ends where a chunk of Arrow does
 
-    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+    def evaluated(self, names: Sequence[str]) -> FrameSource:  # noqa: ARG002
         """Return self; the rows lie in memory."""
         return self
 

@@ -12,7 +12,7 @@ from dpcore.errors import JobError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class View:
     condition: str | None = None
     derived: tuple[dict[str, Any], ...] = ()
     lookups: tuple[dict[str, Any], ...] = ()
-    tables: tuple[tuple[str, Source], ...] = ()
+    tables: tuple[tuple[str, FrameSource], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
     found: FoundGroups | None = None
 

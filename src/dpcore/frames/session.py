@@ -22,7 +22,7 @@ from dpcore.privacy import Privacy, Relation, composed
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
@@ -138,7 +138,7 @@ class Session:
         Numbers of public tables that are frames.
     """
 
-    source: Source | str
+    source: FrameSource | str
     privacy: dict[str, Any]
     dataset: str | None
     ledger: str | None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     Native = str | Callable[[pa.Table], object]
 
 
-class Source(Protocol):
+class FrameSource(Protocol):
     """A frame, with one interface for all libraries."""
 
     @property
@@ -37,12 +37,12 @@ class Source(Protocol):
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of some columns, in batches of at most so many."""
 
-    def evaluated(self, names: Sequence[str]) -> Source:
+    def evaluated(self, names: Sequence[str]) -> FrameSource:
         """The same rows, so that these columns can be read more than once."""
 
 
 @runtime_checkable
-class OwnInput(Source, Protocol):
+class OwnInput(FrameSource, Protocol):
     """A frame of several parts, which makes its input itself."""
 
     def input(self) -> Inputs:
@@ -57,5 +57,5 @@ class RemoteSource(OwnInput, Protocol):
         """Charge and run a plan on this engine, and return the document of its answers."""
 
 
-ADAPTERS: list[Callable[[object], Source | None]] = []
+ADAPTERS: list[Callable[[object], FrameSource | None]] = []
 """Of frames that packages above this one know: each gives the source of a frame, or None for what is no frame of its."""

@@ -18,7 +18,7 @@ from dpcore.frames.source import ADAPTERS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
 
 MOST_RECORDS = 1 << 16
 """Rows of a public frame that are read at a time."""
@@ -32,7 +32,7 @@ ONCE = (
 )
 
 
-def source_of(frame: object, name: str = "frame") -> Source | str:
+def source_of(frame: object, name: str = "frame") -> FrameSource | str:
     """The source of a frame; of a path, the path. `name` is that of the argument.
 
     Raises
@@ -100,13 +100,13 @@ class _Nothing:
     """Has no instances."""
 
 
-def _of_pandas(frame: object) -> Source | None:
+def _of_pandas(frame: object) -> FrameSource | None:
     if isinstance(frame, _class("pandas", "Series")):
         raise ParameterTypeError("frame must be a table, got a pandas Series; use frame.to_frame()")
     return PandasSource.of(frame) if isinstance(frame, _class("pandas", "DataFrame")) else None
 
 
-def _of_polars(frame: object) -> Source | None:
+def _of_polars(frame: object) -> FrameSource | None:
     if isinstance(frame, _class("polars", "Series")):
         raise ParameterTypeError("frame must be a table, got a polars Series; use frame.to_frame()")
     if isinstance(frame, _class("polars", "LazyFrame")):
@@ -119,11 +119,11 @@ def _of_polars(frame: object) -> Source | None:
     return None
 
 
-def _of_duckdb(frame: object) -> Source | None:
+def _of_duckdb(frame: object) -> FrameSource | None:
     return RelationSource(frame) if isinstance(frame, _class("duckdb", "DuckDBPyRelation")) else None
 
 
-def _of_arrow(frame: object) -> Source | None:
+def _of_arrow(frame: object) -> FrameSource | None:
     import pyarrow as pa
 
     if isinstance(frame, pa.Table):
@@ -139,7 +139,7 @@ def _of_arrow(frame: object) -> Source | None:
     return None
 
 
-def _of_stream(frame: Any) -> Source:
+def _of_stream(frame: Any) -> FrameSource:
     """A table that is asked for its stream once, and shares its buffers."""
     import pyarrow as pa
 

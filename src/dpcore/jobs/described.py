@@ -48,7 +48,7 @@ class Whole(Section):
     version: str
 
 
-class Table(Section):
+class DescribedFile(Section):
     """Size and digest of the file that a sidecar or a manifest was written for."""
 
     model_config = ConfigDict(extra="ignore")
@@ -71,7 +71,7 @@ class Described:
         Its metadata about all of them.
     fields : dict
         Its metadata about each column of reports.
-    table : Table or None
+    table : DescribedFile or None
         The table that a sidecar or a manifest was written for.
     manifest : str or None
         Name of the manifest, if it was one.
@@ -81,7 +81,7 @@ class Described:
     info: FileInfo
     whole: Whole
     fields: dict[str, dict[str, Any]]
-    table: Table | None = None
+    table: DescribedFile | None = None
     manifest: str | None = None
 
 
@@ -98,7 +98,8 @@ def describe(inputs: Inputs) -> list[Described]:
         If one cannot be read.
     """
     said = {
-        shard.path: (Table(bytes=shard.size, sha256=shard.sha256), file.name) for file, shard in named_shards(map(place_of, inputs.paths))
+        shard.path: (DescribedFile(bytes=shard.size, sha256=shard.sha256), file.name)
+        for file, shard in named_shards(map(place_of, inputs.paths))
     }
     found = [_describe(inputs, path) for path in inputs.paths]
     found = [file if place_of(file.path) not in said else _in_shards(file, *said[place_of(file.path)]) for file in found]
@@ -109,7 +110,7 @@ def describe(inputs: Inputs) -> list[Described]:
     return found
 
 
-def _in_shards(file: Described, table: Table, manifest: str) -> Described:
+def _in_shards(file: Described, table: DescribedFile, manifest: str) -> Described:
     return replace(file, table=table, manifest=manifest)
 
 
@@ -188,13 +189,13 @@ def _describe(inputs: Inputs, path: InputFile) -> Described:
     return Described(path, info, _whole(path, whole), fields, None if sidecar is None else _table(path, sidecar))
 
 
-def _table(path: InputFile, sidecar: dict[str, Any]) -> Table | None:
+def _table(path: InputFile, sidecar: dict[str, Any]) -> DescribedFile | None:
     """The table that a sidecar was written for; the sidecars of the first stream did not name it."""
     said, whole = sidecar.get("table"), sidecar.get("schema")
     if said is None and isinstance(whole, dict) and whole.get("stream_version") == 1:
         return None
     try:
-        return Table.model_validate(said)
+        return DescribedFile.model_validate(said)
     except ValidationError:
         raise DataError(
             f"{metadata.sidecar_path(place_of(path))}: the metadata do not say which table they are for, so they are damaged"

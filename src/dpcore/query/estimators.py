@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
     from dpcore.query.encoders import Encoder
-    from dpcore.query.made_rows import Table, TableColumn
+    from dpcore.query.made_rows import SyntheticTable, TableColumn
     from dpcore.query.noise import Noise
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -123,7 +123,7 @@ class Estimator:
         said = self.release_each(total, rng)
         return {key: values[0] for key, values in said.items()} if self.grouping is None else said
 
-    def released_with_table(self, total: Any, rng: Stream | None, write: Callable[[Table], None]) -> dict[str, Any]:  # noqa: ARG002
+    def released_with_table(self, total: Any, rng: Stream | None, write: Callable[[SyntheticTable], None]) -> dict[str, Any]:  # noqa: ARG002
         """As `release`, of an answer that writes a table."""
         return self.release(total, rng)
 

@@ -40,7 +40,7 @@ DIRECT = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Combination:
     """One column more of the combinations that are groups: the place of each combination of the columns so far.
 
     A combination of a place before and a code of this column is the number place · (size + 1) + code. Rows of no group have the place
@@ -52,7 +52,7 @@ class Step:
     places: npt.NDArray[np.int32] | None
 
     @classmethod
-    def made(cls, before: int, size: int, numbers: npt.NDArray[np.int64]) -> Step:
+    def made(cls, before: int, size: int, numbers: npt.NDArray[np.int64]) -> Combination:
         """For these combinations, in order, of so many places before."""
         most = (before + 1) * (size + 1)
         if most > DIRECT:
@@ -79,14 +79,14 @@ class Wanted:
     ----------
     codes : ndarray of shape (groups, columns)
         The codes of each group, in the order of the groups.
-    steps : tuple of Step
+    steps : tuple of Combination
         One for each column.
     order : ndarray of shape (groups + 1,)
         The group of each place of the last step.
     """
 
     codes: npt.NDArray[np.int64]
-    steps: tuple[Step, ...]
+    steps: tuple[Combination, ...]
     order: npt.NDArray[np.int32]
 
     @classmethod
@@ -95,7 +95,7 @@ class Wanted:
         steps, places, before = [], np.zeros(len(codes), np.int64), 1
         for size, column in zip(sizes, codes.T, strict=True):
             numbers, inverse = np.unique(places * (size + 1) + column, return_inverse=True)
-            steps.append(Step.made(before, size, numbers))
+            steps.append(Combination.made(before, size, numbers))
             places, before = inverse.astype(np.int64), len(numbers)
         order = np.full(len(codes) + 1, len(codes), np.int32)
         order[places] = np.arange(len(codes), dtype=np.int32)

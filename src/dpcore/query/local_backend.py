@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpcore.query.statistics import Measure
     from dpcore.tables.progress import Progress
     from dpcore.tables.rows import Rows
-    from dpcore.tables.sql.derivation import Deriving, Part
+    from dpcore.tables.sql.derivation import Deriving, SelectedRows
     from dpcore.tables.units.row_random_bits import ValueWords
     from dpcore.tables.units.units import Kept
 
@@ -112,7 +112,7 @@ class Totals:
         finished = {place: measure.statistic.finish(totals[place], threads) for place, measure in self._measures.items()}
         return [finished.get(place) for place in range(self._count)]
 
-    def _read(self, place: int, measure: Measure, rows: Rows, part: Part, groups: _GroupsOfRows) -> ReadRows:
+    def _read(self, place: int, measure: Measure, rows: Rows, part: SelectedRows, groups: _GroupsOfRows) -> ReadRows:
         """What a query reads of some rows: of those that take part, or of all that pass its condition."""
         columns = [read_column(part.rows, name, cells, curator=self._plan.curator) for name, cells in measure.reads]
         codes = None if measure.grouping is None else groups.of(measure.grouping, part.rows)

@@ -200,7 +200,7 @@ def schema_of(columns: Sequence[TableColumn], said: dict[bytes, bytes] | None = 
     return pa.schema([pa.field(column.name, column.type, nullable=False) for column in columns], metadata=said)
 
 
-class Table:
+class SyntheticTable:
     """Independent rows: a cell of each histogram by its weights, and a value inside of the cell.
 
     Row i is made of the words that the stream has for element i, so the first rows of a longer table are those of a shorter one.

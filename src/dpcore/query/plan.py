@@ -14,7 +14,7 @@ from dpcore.query.derivations import derivations_of, mend
 from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
 from dpcore.query.kinds import kind_of
-from dpcore.query.kinds.base import Asked
+from dpcore.query.kinds.base import QueryContext
 from dpcore.query.query_sections import MAX_QUERIES
 from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
@@ -360,7 +360,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
     query = job.query[position]
     try:
         stepped = in_steps(query, *_bounds(read))
-        return kind_of(query).estimator(stepped, Asked(job.privacy, read, contribution(job, stepped), integers))
+        return kind_of(query).estimator(stepped, QueryContext(job.privacy, read, contribution(job, stepped), integers))
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from dpcore.query.backend import Passes, Room
     from dpcore.query.estimators import Estimator
-    from dpcore.query.made_rows import Table, TableColumn
+    from dpcore.query.made_rows import SyntheticTable, TableColumn
     from dpcore.query.private_groups import KeysEstimator
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
@@ -230,7 +230,7 @@ def open_table(publication: Publication, job: ReleaseJob, section: Any, columns:
     )
 
 
-def write_rows(table: Table, output: Output, progress: Progress) -> None:
+def write_rows(table: SyntheticTable, output: Output, progress: Progress) -> None:
     """Draw all rows, and write them as they come."""
     progress.begin("drawing rows")
     for batch in table.batches():

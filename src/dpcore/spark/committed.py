@@ -12,7 +12,7 @@ from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.spark.committers import check_committers
 from dpcore.spark.folders import FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
-from dpcore.spark.outer_places import Address, Table
+from dpcore.spark.outer_places import Address, LoggedTable
 from dpcore.spark.own_files import charged
 from dpcore.spark.rows_tasks import RowsTask
 from dpcore.spark.sinks import FILES, TABLES
@@ -49,7 +49,7 @@ def write_committed(plan: NoisePlan, sink: Sink, progress: Shown) -> Written:
         raise JobError(f"format = {sink.format!r}: Spark's own writer does not keep the metadata; use 'parquet', or committer = 'dpcore'")
     writing = _Writing(plan, sink, shown, progress)
     if sink.format in TABLES:
-        return writing.to_place(Table(plan.session, sink))
+        return writing.to_place(LoggedTable(plan.session, sink))
     scheme = (SCHEME.match(sink.path) is not None and sink.path.partition(":")[0]) or "file"
     renames = check_committers(plan.session, scheme)
     if scheme == "file":

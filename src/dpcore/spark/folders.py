@@ -77,7 +77,7 @@ def _is_of_a_table(entry: Path) -> bool:
     return entry.is_file() and not entry.is_symlink() and (is_data or entry.name.startswith(LEFT_BY_SPARK))
 
 
-class Answers:
+class AcceptedAttempts:
     """The answers of the attempts that Spark accepted, one for each partition.
 
     Parameters

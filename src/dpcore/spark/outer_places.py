@@ -44,7 +44,7 @@ class Place(Protocol):
         """Remove what is not shown."""
 
 
-class Table:
+class LoggedTable:
     """A table whose log has one commit for all files. Not tested here: no registry that dpcore's tests use has the jars."""
 
     def __init__(self, session: SparkSession, sink: Sink) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore.jobs.privatize_plan import spend_of
 from dpcore.spark import settings
 from dpcore.spark.file_tasks import ANSWER_DDL, FileTask
-from dpcore.spark.folders import Answers, FolderPublication, check_folder
+from dpcore.spark.folders import AcceptedAttempts, FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
 from dpcore.spark.output_places import check_address_is_apart, check_folder_is_apart, qualified
 from dpcore.spark.reading import TABLE
@@ -89,11 +89,11 @@ def charged(plan: NoisePlan, sink: Sink, *, is_repeatable: bool = True) -> Charg
     return Charge(sink.job, spend_of(sink.job), overwrite=sink.overwrite or not is_repeatable, is_repeatable=is_repeatable)
 
 
-def _run(plan: NoisePlan, task: FileTask, key: JobKey, progress: Shown) -> tuple[Answers, bool]:
+def _run(plan: NoisePlan, task: FileTask, key: JobKey, progress: Shown) -> tuple[AcceptedAttempts, bool]:
     rows, covers = plan.rows(key)
 
     def work(batches: Any) -> Any:
         return task(batches)
 
     found = watched(plan.session, lambda: rows.mapInArrow(work, ANSWER_DDL).collect(), progress, "privatising")
-    return Answers(found), covers
+    return AcceptedAttempts(found), covers

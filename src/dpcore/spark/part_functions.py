@@ -13,7 +13,7 @@ from dpcore.spark.workers import partition_number
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dpcore.spark.part_tasks import Part, PartJob
+    from dpcore.spark.part_tasks import PartJob, PartOfTotals
     from dpcore.spark.workers import Stamp
 
 AT_A_TIME = 1 << 18
@@ -65,7 +65,7 @@ def _some(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
     return None if first is None else itertools.chain([first], batches)
 
 
-def _packed(part: Part) -> pa.RecordBatch:
+def _packed(part: PartOfTotals) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [pa.array([partition_number()], pa.int32()), pa.array([part.packed()], pa.binary())], ["place", "part"]
     )

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpcore.tables.formats.checked import checked
 from dpcore.tables.inputs import Inputs
 from dpcore.tables.pieces import FileInfo, Piece, slices
-from dpcore.tables.rows import Part, Rows
+from dpcore.tables.rows import Rows, RowsOfFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -68,7 +68,7 @@ def planned(batch: pa.RecordBatch, names: Sequence[str], types: Mapping[str, pa.
 
 def rows_of(batch: pa.RecordBatch) -> Rows:
     """A batch as rows of no file."""
-    return Rows(batch, (Part(0, PLACE, 0),), 0, 0.0)
+    return Rows(batch, (RowsOfFile(0, PLACE, 0),), 0, 0.0)
 
 
 def _as_planned(cells: pa.Array, kind: pa.DataType) -> pa.Array:

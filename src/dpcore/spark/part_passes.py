@@ -20,7 +20,7 @@ from dpcore.errors import JobError, StorageError
 from dpcore.query.backend import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
-from dpcore.spark.part_tasks import Part, PartJob, counts_of, listing, merged, together
+from dpcore.spark.part_tasks import PartJob, PartOfTotals, counts_of, listing, merged, together
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
@@ -175,7 +175,7 @@ class SparkPasses:
         wanted = self._spark.conf.get(SHUFFLED)
         return max(self._partitions(frame), 0 if wanted == UNSET else int(wanted))
 
-    def _total(self, job: PartJob, frame: DataFrame, stage: str) -> Part:
+    def _total(self, job: PartJob, frame: DataFrame, stage: str) -> PartOfTotals:
         """The statistics of all rows."""
         nothing = job.added_up([])
         size, count = len(nothing.packed()), self._partitions(frame)

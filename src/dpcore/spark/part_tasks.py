@@ -37,7 +37,7 @@ REPLACEMENT = "\ufffd"
 
 
 @dataclass(slots=True)
-class Part:
+class PartOfTotals:
     """Exact statistics of some rows, on their way from a task to the driver.
 
     Attributes
@@ -56,14 +56,14 @@ class Part:
         return pickle.dumps(self, protocol=5)
 
     @classmethod
-    def unpacked(cls, data: bytes) -> Part:
+    def unpacked(cls, data: bytes) -> PartOfTotals:
         """From `packed`."""
         found = pickle.loads(data)  # noqa: S301 - made by a task of this job, over connections that Spark authenticates
         if not isinstance(found, cls):
             raise AssertionError(type(found))  # noqa: TRY004
         return found
 
-    def __iadd__(self, other: Part) -> Self:
+    def __iadd__(self, other: PartOfTotals) -> Self:
         for place, total in enumerate(other.totals):
             if total is not None:
                 self.totals[place] += total
@@ -71,11 +71,11 @@ class Part:
         return self
 
 
-def merged(parts: Iterable[bytes]) -> Part | None:
+def merged(parts: Iterable[bytes]) -> PartOfTotals | None:
     """All parts in one, of which two are in memory at a time; None of none."""
-    total: Part | None = None
+    total: PartOfTotals | None = None
     for each in parts:
-        part = Part.unpacked(each)
+        part = PartOfTotals.unpacked(each)
         if total is None:
             total = part
         else:
@@ -120,10 +120,10 @@ class PartJob:
         """Whether units take part with some of their rows only."""
         return self.plan.unit_type is not None and self.plan.job.chooses_rows
 
-    def added_up(self, batches: Iterable[pa.RecordBatch]) -> Part:
+    def added_up(self, batches: Iterable[pa.RecordBatch]) -> PartOfTotals:
         """The statistic of each query."""
         with self._passes(batches) as (passes, plan):
-            return Part(*passes.add_up(plan, self.measures, ""))
+            return PartOfTotals(*passes.add_up(plan, self.measures, ""))
 
     def counted(self, place: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The keys of the query at a place, each with the number of units that have it."""

@@ -14,7 +14,7 @@ from dpcore.spark.watching import unlogged
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dpcore.frames.source import Source
+    from dpcore.frames.source import FrameSource
     from dpcore.query.plan import ReleasePlan
     from dpcore.tables.pieces import FileInfo
 
@@ -76,7 +76,7 @@ class SparkSource:
         columns = list(zip(*chosen.collect(), strict=True)) or [() for _ in names]
         return pa.table({name: pa.array(column, types[name]) for name, column in zip(names, columns, strict=True)})
 
-    def evaluated(self, names: Sequence[str]) -> Source:  # noqa: ARG002
+    def evaluated(self, names: Sequence[str]) -> FrameSource:  # noqa: ARG002
         """The same."""
         return self
 

@@ -37,16 +37,16 @@ if TYPE_CHECKING:
     from dpcore.tables.partitions import Columns, Found
     from dpcore.tables.pieces import Cut, FileInfo, Piece
     from dpcore.tables.sections import Format, InputSection
-    from dpcore.tables.sources import InputFile, Source, Version
+    from dpcore.tables.sources import InputFile, SourceFile, Version
 
 
 class Reader(Protocol):
     """A module that reads one input format."""
 
-    def inspect(self, source: Source) -> FileInfo:
+    def inspect(self, source: SourceFile) -> FileInfo:
         """The file's schema and, where the format says, its number of rows."""
 
-    def pieces(self, source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+    def pieces(self, source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns of `types`, cut into batches, in the file's order."""
 
 
@@ -89,7 +89,7 @@ class Inputs:
         """The columns that the names of the folders hold."""
         return () if self.columns is None else tuple(self.columns.types)
 
-    def _opened(self, path: InputFile) -> AbstractContextManager[Source]:
+    def _opened(self, path: InputFile) -> AbstractContextManager[SourceFile]:
         return opened(path, self.found[path])
 
     def _reader(self, path: InputFile) -> Reader:  # noqa: ARG002  # other inputs have files of several formats

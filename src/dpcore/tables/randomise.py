@@ -31,7 +31,7 @@ from dpcore.tables.randomise_fields import (
 )
 from dpcore.tables.types.categories import INTEGER_TYPES, Categories, declared, value_type
 from dpcore.tables.types.reports import BitReports, CategoryReports, NumberReports, PackedReports, PairReports, Reports
-from dpcore.tables.types.values import REAL_TYPES, Answers, CellError, Codes, Numbers, Values
+from dpcore.tables.types.values import REAL_TYPES, CellError, Codes, Numbers, Values, YesOrNo
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -255,7 +255,7 @@ def _of_numbers(section: RealColumn | IntegerColumn) -> Mechanism:
 def _of_answers(section: BinaryColumn, categories: Categories | None) -> NoisyColumn:
     if categories is None:
         missing, unknown = (None if each is None else bool(each) for each in (section.missing, section.unknown))
-        values: Values = Answers(missing, unknown)
+        values: Values = YesOrNo(missing, unknown)
     else:
         codes = Codes(categories, _code(categories, "missing", section.missing), _code(categories, "unknown", section.unknown))
         values, unknown = codes, None if codes.unknown is None else bool(codes.unknown)

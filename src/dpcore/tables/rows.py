@@ -35,7 +35,7 @@ COUNTED_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RowsOfFile:
     """Rows of a batch that come from one file: where they begin in the batch, the file, and their position in it."""
 
     start: int
@@ -51,7 +51,7 @@ class Rows:
     ----------
     batch : pyarrow.RecordBatch
         The rows.
-    parts : tuple of Part
+    parts : tuple of RowsOfFile
         The parts of files that they are made of.
     first : int
         Position of the first row in the whole input.
@@ -62,7 +62,7 @@ class Rows:
     """
 
     batch: pa.RecordBatch
-    parts: tuple[Part, ...]
+    parts: tuple[RowsOfFile, ...]
     first: int
     done: float
     taken: npt.NDArray[np.intp] | None = None
@@ -90,7 +90,7 @@ def rows_of_pieces(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> I
         in_file = 0
         for piece in inputs.pieces(path, types, cut):
             done = (bytes_done + piece.done * size) / all_bytes
-            yield Rows(piece.batch, (Part(0, path, piece.row),), first + piece.row, done), piece.text
+            yield Rows(piece.batch, (RowsOfFile(0, path, piece.row),), first + piece.row, done), piece.text
             in_file = piece.row + len(piece.batch)
         first += in_file
         bytes_done += size

@@ -74,7 +74,7 @@ def place_of(name: InputFile) -> Location:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceFile:
     """An open file.
 
     Attributes
@@ -154,7 +154,7 @@ def digest_of_file(place: Location, stop: threading.Event | None = None) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Iterator[Source]:
+def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Iterator[SourceFile]:
     """Open a file for one pass over it.
 
     Parameters
@@ -176,7 +176,7 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
     with file:
         try:
             check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
-            yield Source(path, file, found.size, isinstance(place, Address))
+            yield SourceFile(path, file, found.size, isinstance(place, Address))
         except Exception as error:
             _check_unchanged(path, file, found)
             if isinstance(place, Address) and isinstance(error, StorageError):

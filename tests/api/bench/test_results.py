@@ -13,7 +13,7 @@ import pytest
 
 from dpcore.bench import compare, document, ratio_of
 from dpcore.bench.bands import undisturbed
-from dpcore.bench.results import Absent, Broken, Noise
+from dpcore.bench.results import Absent, Broken, Jitter
 from dpcore.bench.table import duration, lines, notes, rows_of, significant
 from dpcore.errors import JobError, StorageError
 from support.benchmarks import MACHINE, results, row, timed
@@ -103,7 +103,7 @@ def test_notes_name_what_a_reader_must_know():
                 unreached=("gaussian",),
                 interrupted=True,
                 machine=MACHINE | {"dpcore": {"threads": 1, "secure_cipher": "chacha20"}},
-                noise=Noise((1.0,) * 5 + (4.0,) * 5),
+                noise=Jitter((1.0,) * 5 + (4.0,) * 5),
             )
         )
     )

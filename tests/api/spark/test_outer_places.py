@@ -8,7 +8,7 @@ import pytest
 
 from dpcore.errors import JobError, PublishedError, StorageError
 from dpcore.spark.committed import _Writing
-from dpcore.spark.outer_places import Address, Table
+from dpcore.spark.outer_places import Address, LoggedTable
 from dpcore.testing import KeyedJobKey
 
 NEW, OLD, OTHER = "new", "old", "another job's"
@@ -214,9 +214,9 @@ def test_only_table_names_tables():
     found = []
     writer = SimpleNamespace(saveAsTable=lambda name: found.append(("table", name)), save=lambda name: found.append(("folder", name)))
     for path in ("out", "s3a://b/out", "table:lake.out"):
-        Table(None, SimpleNamespace(path=path, overwrite=False)).write(writer)
+        LoggedTable(None, SimpleNamespace(path=path, overwrite=False)).write(writer)
     assert [kind for kind, _ in found] == ["folder", "folder", "table"]
     assert [name.startswith("file:/") for _, name in found] == [True, False, False]
     assert found[2][1] == "lake.out"
     with pytest.raises(JobError, match="the name of a table"):
-        Table(None, SimpleNamespace(path="table:a b", overwrite=False))
+        LoggedTable(None, SimpleNamespace(path="table:a b", overwrite=False))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QueryContext:
     """What a job, and the types of its columns, say about a query.
 
     Attributes
@@ -106,7 +106,7 @@ class Kind(ABC):
         """The columns that the query at a place of a job reads, and how, before their types are known."""
 
     @abstractmethod
-    def estimator(self, query: Any, asked: Asked) -> Estimator:
+    def estimator(self, query: Any, asked: QueryContext) -> Estimator:
         """The estimator, with its noise."""
 
     # What is said about an answer, given its entry in the document
@@ -156,7 +156,7 @@ class StatisticKind(Kind):
     numbers_of_answer: ClassVar[tuple[str, ...]] = NUMBERS
     """What the answer to a whole table consists of, which is unknown where no bounds are found."""
 
-    def estimator(self, query: Any, asked: Asked) -> Estimator:
+    def estimator(self, query: Any, asked: QueryContext) -> Estimator:
         """The estimator, of each group if there are any."""
         columns, bound, relation, groups = asked.read.cells, asked.bound, asked.relation, asked.groups
         found = getattr(query, "bounds", None) is not None
@@ -191,7 +191,7 @@ class StatisticKind(Kind):
 class NumberKind(StatisticKind):
     """A kind whose statistic is one of clamped numbers."""
 
-    def estimator(self, query: Any, asked: Asked) -> Estimator:
+    def estimator(self, query: Any, asked: QueryContext) -> Estimator:
         """The answer; where rows without a number are skipped, how many there are is private."""
         return super().estimator(query, replace(asked, bound=asked.bound.of_some_rows()) if skips(query) else asked)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
-    from dpcore.query.kinds.base import Asked, Columns, Entry
+    from dpcore.query.kinds.base import Columns, Entry, QueryContext
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import ReadRows, Statistic
     from dpcore.query.unit_statistics import Gathering
@@ -108,7 +108,7 @@ class CountDistinct(Kind):
         cells = DifferentCells() if declared is None else Categorical(listed(position, query, declared), skip=True)
         return ((query.column, cells),)
 
-    def estimator(self, query: CountDistinctQuery, asked: Asked) -> Estimator:
+    def estimator(self, query: CountDistinctQuery, asked: QueryContext) -> Estimator:
         """Units, or values of a column."""
         whole, cells = Whole.of(asked.privacy, asked.read)
         if not cells:

@@ -17,7 +17,7 @@ from dpcore.query.query_sections import QuerySection
 if TYPE_CHECKING:
     from dpcore.query.estimators import Estimator
     from dpcore.query.group_fields import GroupsDeclared
-    from dpcore.query.kinds.base import Asked, Columns, Entry
+    from dpcore.query.kinds.base import Columns, Entry, QueryContext
 
 
 class GroupsQuery(QuerySection):
@@ -63,7 +63,7 @@ class Groups(Kind):
         """None but those of the groups."""
         return ()
 
-    def estimator(self, query: GroupsQuery, asked: Asked) -> Estimator:
+    def estimator(self, query: GroupsQuery, asked: QueryContext) -> Estimator:
         """A selection that is calibrated for the groups that one unit touches."""
         grouping: Any = asked.read.groups
         return KeysEstimator.calibrate(query, grouping, asked.bound, asked.relation)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Clamped, Encoder
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Asked, Columns
+    from dpcore.query.kinds.base import Columns, QueryContext
     from dpcore.query.sensitivity import Contribution, Sensitivity
     from dpcore.query.statistics import ReadRows, SumsOfGroups
     from dpcore.query.unit_statistics import Gathering
@@ -115,7 +115,7 @@ class Sum(NumberKind):
         """The numbers."""
         return clamped(query)
 
-    def estimator(self, query: SumQuery, asked: Asked) -> Estimator:
+    def estimator(self, query: SumQuery, asked: QueryContext) -> Estimator:
         """Of rows, or of units with a bounded part each."""
         if not query.is_about_units:
             return super().estimator(query, asked)

@@ -19,7 +19,7 @@ from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.estimators import OneDraw, given
 from dpcore.query.fields import MAX_CELLS, SKIP, SyntheticCells, TablePath
 from dpcore.query.kinds.base import Kind, as_parameter
-from dpcore.query.made_rows import Histogram, HistogramsOf, Table, TableColumn
+from dpcore.query.made_rows import Histogram, HistogramsOf, SyntheticTable, TableColumn
 from dpcore.query.noise import integer_noise, standard_deviation
 from dpcore.query.prose import STAND_INS, declared_parts, sentence_of, stand_in
 from dpcore.query.query_sections import CellsSection, QuerySection
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
-    from dpcore.query.kinds.base import Asked, Columns, Entry
+    from dpcore.query.kinds.base import Columns, Entry, QueryContext
     from dpcore.query.made_rows import Counts
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
@@ -176,7 +176,7 @@ class Synthetic(Kind):
         """The cells of each column."""
         return tuple((column.name, celled(position, query, column)) for column in query.columns)
 
-    def estimator(self, query: SyntheticQuery, asked: Asked) -> Estimator:
+    def estimator(self, query: SyntheticQuery, asked: QueryContext) -> Estimator:
         """With the sensitivity of all histograms together."""
         columns = []
         for section, (name, cells) in zip(query.columns, asked.read.cells, strict=True):
@@ -279,13 +279,13 @@ class SyntheticEstimator(OneDraw):
         rows = min(max(total, 0), MOST_ROWS) if self.section.draws is None else self.section.draws
         joint = [histogram.columns for histogram in self.histograms]
         weights = (cut(histogram.of(noisy)) for histogram in self.histograms)
-        return Synthesis(self, noisy, total, Table(self.columns, joint, weights, rows, rng))
+        return Synthesis(self, noisy, total, SyntheticTable(self.columns, joint, weights, rows, rng))
 
     def release(self, total: Counts, rng: Stream | None) -> dict[str, Any]:
         """The answer's entry in the document; `synthesis` makes the table itself."""
         return self.synthesis(total, rng).document()
 
-    def released_with_table(self, total: Counts, rng: Stream | None, write: Callable[[Table], None]) -> dict[str, Any]:
+    def released_with_table(self, total: Counts, rng: Stream | None, write: Callable[[SyntheticTable], None]) -> dict[str, Any]:
         """The same, when the table was written."""
         synthesis = self.synthesis(total, rng)
         write(synthesis.table)
@@ -320,14 +320,14 @@ class Synthesis:
         The private release: a count for each cell of all histograms.
     total : int
         The number of rows that were counted, if it is public; otherwise the number from the noisy counts.
-    table : Table
+    table : SyntheticTable
         The rows.
     """
 
     estimator: SyntheticEstimator
     noisy: Array
     total: int
-    table: Table
+    table: SyntheticTable
 
     def document(self) -> dict[str, Any]:
         """The answer's entry in the document."""

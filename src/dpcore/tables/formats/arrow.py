@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from dpcore.tables.formats.arrow_messages import Block
-    from dpcore.tables.sources import Source
+    from dpcore.tables.sources import SourceFile
 
 WHOLE_BYTES = 32 << 20
 """Record batches up to this size are read at once."""
@@ -31,13 +31,13 @@ PART_BYTES = 8 << 20
 TEXTS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.int64, pa.large_binary(): np.int64}
 
 
-def inspect(source: Source) -> FileInfo:
+def inspect(source: SourceFile) -> FileInfo:
     """Read the schema in the footer."""
     schema = _open(source).schema
     return FileInfo(tuple(schema.names), schema, None)
 
 
-def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:  # noqa: ARG001  # its batches are cut afterwards
+def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:  # noqa: ARG001  # its batches are cut afterwards
     """Read the columns named in `types`, batch by batch."""
     schema = _open(source).schema
     types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
@@ -57,7 +57,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
         done += row
 
 
-def _open(source: Source, types: Mapping[str, pa.DataType] | None = None) -> ipc.RecordBatchFileReader:
+def _open(source: SourceFile, types: Mapping[str, pa.DataType] | None = None) -> ipc.RecordBatchFileReader:
     """Open the file, to read only the columns in `types`."""
     try:
         source.file.seek(0)
@@ -101,7 +101,7 @@ class _Changed(io.RawIOBase):
         return bytes(changed)
 
 
-def _with_labels_of_bytes(source: Source) -> Source:
+def _with_labels_of_bytes(source: SourceFile) -> SourceFile:
     """The file, read so that no label that is not UTF-8 ends it."""
     try:
         changes = texts_of_growing_labels(source)
@@ -122,7 +122,7 @@ def _labelled(cells: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.DictionaryArray.from_arrays(cells.indices, cells.dictionary.view(kind.value_type), ordered=kind.ordered, safe=False)
 
 
-def _blocks(source: Source) -> tuple[Block, ...] | None:
+def _blocks(source: SourceFile) -> tuple[Block, ...] | None:
     try:
         return record_blocks(source)
     except (ValueError, struct.error) as error:
@@ -130,7 +130,12 @@ def _blocks(source: Source) -> tuple[Block, ...] | None:
 
 
 def _parts(
-    source: Source, schema: pa.Schema, reader: ipc.RecordBatchFileReader, index: int, block: Block | None, types: Mapping[str, pa.DataType]
+    source: SourceFile,
+    schema: pa.Schema,
+    reader: ipc.RecordBatchFileReader,
+    index: int,
+    block: Block | None,
+    types: Mapping[str, pa.DataType],
 ) -> Iterator[tuple[pa.RecordBatch, float]]:
     """The rows of a record batch, and the share of it that has been read with each part."""
     if block is None or block.body.length <= WHOLE_BYTES:
@@ -171,7 +176,7 @@ def _is_flat(kind: pa.DataType) -> bool:
     return kind in TEXTS or (buffers_of(kind) == 2 and not pa.types.is_nested(kind) and not pa.types.is_dictionary(kind))
 
 
-def _part(source: Source, flat: dict[str, tuple[pa.DataType, tuple[Span, ...]]], start: int, stop: int) -> pa.RecordBatch:
+def _part(source: SourceFile, flat: dict[str, tuple[pa.DataType, tuple[Span, ...]]], start: int, stop: int) -> pa.RecordBatch:
     """Rows from `start` on, a multiple of 8, as many as take about `PART_BYTES`."""
     widths = sum(1 if kind in TEXTS else kind.bit_width // 8 + 1 for kind, _ in flat.values())
     rows = min(max(PART_BYTES // widths // 8, 1) * 8, stop - start)
@@ -189,7 +194,7 @@ def _part(source: Source, flat: dict[str, tuple[pa.DataType, tuple[Span, ...]]],
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _column(source: Source, kind: pa.DataType, spans: tuple[Span, ...], start: int, rows: int, ends: np.ndarray | None) -> pa.Array:
+def _column(source: SourceFile, kind: pa.DataType, spans: tuple[Span, ...], start: int, rows: int, ends: np.ndarray | None) -> pa.Array:
     # A batch without nulls may leave the bitmap out.
     valid = read_buffer(source, spans[0], start // 8, (rows + 7) // 8) if spans[0].length else None
     if ends is None:

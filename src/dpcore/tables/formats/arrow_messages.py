@@ -15,7 +15,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dpcore.tables.sources import Source
+    from dpcore.tables.sources import SourceFile
 
 MAGIC = b"ARROW1"
 BLOCK_BYTES, PAIR_BYTES = 24, 16
@@ -58,7 +58,7 @@ class Layout:
     compressed: bool
 
 
-def record_blocks(source: Source) -> tuple[Block, ...] | None:
+def record_blocks(source: SourceFile) -> tuple[Block, ...] | None:
     """Return the messages of the record batches, in order; None if their numbers are not little-endian.
 
     Raises
@@ -78,7 +78,7 @@ def record_blocks(source: Source) -> tuple[Block, ...] | None:
     return tuple(blocks)
 
 
-def texts_of_growing_labels(source: Source) -> dict[int, int]:
+def texts_of_growing_labels(source: SourceFile) -> dict[int, int]:
     """Bytes of the file that would make labels of text labels of bytes, if dictionaries of the file grow from batch to batch; else none.
 
     pyarrow joins what is added to a dictionary, and then one label that is not UTF-8 ends the reading. Raises like `record_blocks`.
@@ -104,7 +104,7 @@ def _labelled(table: _Table, number: int) -> Iterator[_Table]:
             yield from _labelled(field, 5)
 
 
-def _footer(source: Source) -> tuple[_Table, int]:
+def _footer(source: SourceFile) -> tuple[_Table, int]:
     """The footer, and where it begins."""
     tail = _read(source, Span(source.size - 10, 10))
     (length,) = struct.unpack_from("<i", tail)
@@ -114,7 +114,7 @@ def _footer(source: Source) -> tuple[_Table, int]:
     return _Table.root(_read(source, Span(start, length))), start
 
 
-def layout_of(source: Source, block: Block) -> Layout:
+def layout_of(source: SourceFile, block: Block) -> Layout:
     """Read the metadata of a record batch; raises like `record_blocks`."""
     data = _read(source, block.metadata)
     start = 8 if data[:4] == b"\xff\xff\xff\xff" else 4  # files before Arrow 0.15 have no mark of continuation
@@ -201,7 +201,7 @@ def _unpack(form: str, data: bytes, place: int) -> int:
     return number
 
 
-def _read(source: Source, span: Span) -> bytes:
+def _read(source: SourceFile, span: Span) -> bytes:
     if span.start < 0 or span.length < 0 or span.start + span.length > source.size:
         raise ValueError("a message outside of the file")
     source.file.seek(span.start)
@@ -211,7 +211,7 @@ def _read(source: Source, span: Span) -> bytes:
     return data
 
 
-def read_buffer(source: Source, span: Span, start: int, length: int) -> pa.Buffer:
+def read_buffer(source: SourceFile, span: Span, start: int, length: int) -> pa.Buffer:
     """Read part of a buffer.
 
     Raises

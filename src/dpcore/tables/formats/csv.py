@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.tables.sources import InputFile, Source
+    from dpcore.tables.sources import InputFile, SourceFile
 
 BLOCK_BYTES = 4 << 20
 """Bytes read at a time, at least."""
@@ -31,12 +31,12 @@ NULLS = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Cells of a privatised column that count as missing."""
 
 
-def inspect(source: Source) -> FileInfo:
+def inspect(source: SourceFile) -> FileInfo:
     """Read the header."""
     return FileInfo(header(source), None, None)
 
 
-def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
     """Split the text into records, and those into the cells of the columns named in `types`.
 
     Any bytes are some records: too few cells are filled up with empty ones, further ones are passed over, and a record of more than
@@ -56,7 +56,7 @@ def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterat
         yield Piece(pa.RecordBatch.from_arrays(arrays, list(types)), done, share)
 
 
-def header(source: Source) -> tuple[str, ...]:
+def header(source: SourceFile) -> tuple[str, ...]:
     """Read the names in the first record; raises `JobError` if there are none."""
     source.file.seek(0)
     # The buffer reaches beyond the header, where columns that are not read may hold any bytes.
@@ -78,7 +78,7 @@ def header(source: Source) -> tuple[str, ...]:
 class _Text:
     """A file's text below its header, as records."""
 
-    def __init__(self, source: Source, names: tuple[str, ...], wanted: list[str]) -> None:
+    def __init__(self, source: SourceFile, names: tuple[str, ...], wanted: list[str]) -> None:
         self._path, self._file, self._size = source.path, source.file, max(source.size, 1)
         self._columns = len(names)
         self._wanted = [names.index(name) for name in wanted]

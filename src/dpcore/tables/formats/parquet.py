@@ -16,7 +16,7 @@ from dpcore.tables.types.sizes import varies
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from dpcore.tables.sources import Source
+    from dpcore.tables.sources import SourceFile
 
 READ_AHEAD_BYTES = 32 << 20
 """Read-ahead of all columns together."""
@@ -40,13 +40,13 @@ Readers = dict[tuple[int | str, ...], pq.ParquetFile]
 """The same file, opened for few columns, or with the text of some in dictionaries."""
 
 
-def inspect(source: Source) -> FileInfo:
+def inspect(source: SourceFile) -> FileInfo:
     """Read the footer."""
     with _opened(source, 1) as file:
         return FileInfo(tuple(file.schema_arrow.names), file.schema_arrow, file.metadata.num_rows)
 
 
-def pieces(source: Source, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
+def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
     """Read the columns named in `types`.
 
     A row group is decoded page by page as it is consumed, which pyarrow.dataset does not do (it decodes whole row groups, so its
@@ -86,7 +86,7 @@ def _are_readable_at_once(types: Mapping[str, pa.DataType]) -> bool:
 
 
 def _rows_of_run(
-    source: Source, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
+    source: SourceFile, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a run of row groups. If it cannot be read at once its groups are read one by one, which names the one that is damaged."""
     given, rows = 0, sum(file.metadata.row_group(group).num_rows for group in run)
@@ -114,7 +114,7 @@ def _rows_of_run(
 
 
 def _batches_of_run(
-    source: Source, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
+    source: SourceFile, file: pq.ParquetFile, readers: Readers, run: range, types: Mapping[str, pa.DataType], cut: Cut
 ) -> Iterator[pa.RecordBatch]:
     """The rows of several row groups, their text in dictionaries."""
     texts = [name for name, kind in types.items() if kind in TEXTS]
@@ -130,7 +130,7 @@ def _rows_at_once(types: Mapping[str, pa.DataType], rows: int) -> int:
     return rows * PIECES_AT_ONCE if len(types) >= MANY_COLUMNS else rows
 
 
-def _opened(source: Source, columns: int, encoded: list[str] | None = None, footer: Any = None) -> pq.ParquetFile:
+def _opened(source: SourceFile, columns: int, encoded: list[str] | None = None, footer: Any = None) -> pq.ParquetFile:
     """Open the file; text of the columns in `encoded` stays in dictionaries.
 
     It is buffered: whole column chunks would otherwise be held in memory. With its `footer`, which is then not read again, the chunks of a
@@ -157,7 +157,7 @@ def _opened(source: Source, columns: int, encoded: list[str] | None = None, foot
 
 
 def _batches(
-    source: Source, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], cut: Cut
+    source: SourceFile, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], cut: Cut
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a row group, as many as it has."""
     groups, left = file.num_row_groups, file.metadata.row_group(group).num_rows
@@ -175,7 +175,7 @@ def _batches(
 
 
 def _way_to_read(
-    source: Source, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], rows: int
+    source: SourceFile, file: pq.ParquetFile, readers: Readers, group: int, types: Mapping[str, pa.DataType], rows: int
 ) -> tuple[pq.ParquetFile, int]:
     """The file, opened so that text stays small, and the rows of a piece, at most `rows`."""
     varying = [name for name, kind in types.items() if varies(kind) and not pa.types.is_dictionary(kind)]
@@ -195,7 +195,7 @@ def _way_to_read(
     return (_reader(source, readers, len(types), [*_labels(types), *kept], footer) if kept else file), rows
 
 
-def _footer(source: Source, file: pq.ParquetFile, group: int) -> Any:
+def _footer(source: SourceFile, file: pq.ParquetFile, group: int) -> Any:
     """The footer of a file whose row group is fetched at once; None of one on this machine, or if the group is too large for that."""
     return file.metadata if source.is_remote and file.metadata.row_group(group).total_byte_size <= FETCHED_BYTES else None
 
@@ -208,7 +208,7 @@ def _labels(types: Mapping[str, pa.DataType]) -> list[str]:
     return [name for name, kind in types.items() if pa.types.is_dictionary(kind) and kind.value_type in TEXTS]
 
 
-def _reader(source: Source, readers: Readers, columns: int, encoded: list[str], footer: Any = None) -> pq.ParquetFile:
+def _reader(source: SourceFile, readers: Readers, columns: int, encoded: list[str], footer: Any = None) -> pq.ParquetFile:
     """The file, opened once for each choice of columns whose text stays in dictionaries: its footer may list thousands of groups."""
     key: tuple[int | str, ...] = (columns, footer is not None, *encoded)
     if key not in readers:
@@ -216,7 +216,7 @@ def _reader(source: Source, readers: Readers, columns: int, encoded: list[str], 
     return readers[key]
 
 
-def _first_row(source: Source, readers: Readers, group: int, names: list[str], texts: list[str]) -> pa.RecordBatch | None:
+def _first_row(source: SourceFile, readers: Readers, group: int, names: list[str], texts: list[str]) -> pa.RecordBatch | None:
     """The first row of a row group, texts with the dictionaries that their chunks begin with where pyarrow can hand them out."""
 
     def first(encoded: list[str]) -> pa.RecordBatch | None:

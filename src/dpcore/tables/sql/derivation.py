@@ -158,9 +158,9 @@ class Passing:
 
     def __init__(self, derived: Derived, kept: Mask | None, queries: tuple[str | None, ...], names: tuple[str, ...]) -> None:
         self._derived, self._kept, self._queries, self._names = derived, kept, queries, names
-        self._known: dict[str | None, Part] = {}
+        self._known: dict[str | None, SelectedRows] = {}
 
-    def of(self, query: int) -> Part:
+    def of(self, query: int) -> SelectedRows:
         """The rows of one query."""
         key = self._queries[query] if self._queries else None
         if key not in self._known:
@@ -168,7 +168,7 @@ class Passing:
             self._known[key] = self._part(_both(self._derived.passes, condition))
         return self._known[key]
 
-    def _part(self, passes: Mask | None) -> Part:
+    def _part(self, passes: Mask | None) -> SelectedRows:
         rows, kept = self._derived.rows, self._kept
         if passes is not None and not passes.all():
             places = np.flatnonzero(passes)
@@ -176,11 +176,11 @@ class Passing:
             rows = replace(rows, batch=without_views(rows.batch.select(names)).filter(pa.array(passes)), taken=places)
             kept = None if kept is None else kept[places]
         n = len(rows.batch) if kept is None else int(np.count_nonzero(kept))
-        return Part(rows, kept, n)
+        return SelectedRows(rows, kept, n)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SelectedRows:
     """Rows that a query is asked about.
 
     Attributes

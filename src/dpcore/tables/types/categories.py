@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from dpcore.tables.fields import Category
     from dpcore.tables.randomise_fields import BinaryColumn, CategoricalColumn
-    from dpcore.tables.sources import Source
+    from dpcore.tables.sources import SourceFile
 
     Mask = npt.NDArray[np.bool_]
 
@@ -311,7 +311,7 @@ def _read(path: str) -> pa.Array:
         return _labels(source, path)
 
 
-def _labels(source: Source, path: str) -> pa.Array:
+def _labels(source: SourceFile, path: str) -> pa.Array:
     names = csv_input.header(source)
     if len(names) != 1:
         raise JobError(f"{path}: categories are one column with a header, but this file has {len(names)} columns")

@@ -137,7 +137,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class YesOrNo:
     """Booleans, or integers 0 and 1.
 
     Attributes

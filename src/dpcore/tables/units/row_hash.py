@@ -98,7 +98,7 @@ class RowHash:
 
     def __init__(self, key: bytes, names: Iterable[str], *, exactly: bool = False) -> None:
         self.names = tuple(names)
-        self._cells = {name: Cells(key, name, exactly=exactly) for name in self.names}
+        self._cells = {name: CellHashes(key, name, exactly=exactly) for name in self.names}
 
     def of(self, batch: pa.RecordBatch) -> tuple[Words, Words]:
         """The hash and the marks of each row of a batch that has the columns."""
@@ -128,7 +128,7 @@ class _Sums:
             _backend.add_row_hashes(self.keys[MARK], cells, taken, self.marks)
 
 
-class Cells:
+class CellHashes:
     """Hashes of the cells of one column."""
 
     def __init__(self, key: bytes, name: str, *, exactly: bool = False) -> None:

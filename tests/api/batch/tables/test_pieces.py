@@ -180,9 +180,9 @@ def test_rows_before_an_error_come_before_it():
 
 
 def _one_row(first):
-    from dpcore.tables.rows import Part, Rows
+    from dpcore.tables.rows import Rows, RowsOfFile
 
-    return Rows(pa.record_batch({"x": [first]}), (Part(0, None, first),), first, 0.0)
+    return Rows(pa.record_batch({"x": [first]}), (RowsOfFile(0, None, first),), first, 0.0)
 
 
 def test_a_refused_cell_is_named_by_its_own_file(tmp_path):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.tables.pieces import FileInfo
-from dpcore.tables.units.row_hash import Cells, RowHash, derived, is_hashed, types_of_rows
+from dpcore.tables.units.row_hash import CellHashes, RowHash, derived, is_hashed, types_of_rows
 from dpcore.tables.units.row_random_bits import RowValues, ValueWords, repeats
 
 KEY = bytes(range(16))
@@ -79,7 +79,7 @@ APART = [
 
 def of(cells: pa.Array, **how: bool) -> list[tuple[int, int]]:
     """Hash and mark of each cell."""
-    return list(zip(*(found.tolist() for found in Cells(KEY, "x", **how).of(cells)), strict=True))
+    return list(zip(*(found.tolist() for found in CellHashes(KEY, "x", **how).of(cells)), strict=True))
 
 
 @pytest.mark.parametrize("name", SAME)
@@ -151,13 +151,13 @@ def test_a_row_is_the_sum_of_its_columns_whatever_their_order() -> None:
     batch = pa.record_batch({"a": [1, 2, 1], "b": ["x", "x", None], "c": [0.5, 0.5, 0.5]})
     hashes, _ = RowHash(KEY, ["a", "b", "c"]).of(batch)
     assert RowHash(KEY, ["c", "a", "b"]).of(batch.select(["b", "c", "a"]))[0].tolist() == hashes.tolist()
-    assert (Cells(KEY, "a").of(batch.column("a"))[0] + RowHash(KEY, ["b", "c"]).of(batch)[0]).tolist() == hashes.tolist()
+    assert (CellHashes(KEY, "a").of(batch.column("a"))[0] + RowHash(KEY, ["b", "c"]).of(batch)[0]).tolist() == hashes.tolist()
     assert len(set(hashes.tolist())) == 3
 
 
 def test_a_column_its_name_and_the_key_change_the_hash() -> None:
     one = pa.array([1])
-    found = {Cells(key, name).of(one)[0][0] for key in (KEY, bytes(16)) for name in ("x", "y", "")}
+    found = {CellHashes(key, name).of(one)[0][0] for key in (KEY, bytes(16)) for name in ("x", "y", "")}
     assert len(found) == 6
     assert derived(KEY, b"a") != derived(KEY, b"b")
     assert len(derived(KEY, b"a")) == 16
