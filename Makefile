@@ -44,7 +44,7 @@ demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the re
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test  ## the default tests, on the installed package
-	@echo "== running the tests in $(WORKERS) processes: about 20 minutes on two cores"
+	@echo "== running the tests in $(WORKERS) processes: about 6 minutes on two quiet cores"
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 test-long: $(VENV)/installed-test  ## all tests, the long ones too

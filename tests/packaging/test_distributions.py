@@ -118,6 +118,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
     assert wheel.stat().st_size <= 3_000_000
 
 
+@pytest.mark.long
 def test_wheel_from_the_sdist_has_the_files_of_the_installed_package(wheel):
     installed = Path(dpcore.__file__).parent
     here = {path.relative_to(installed.parent).as_posix() for path in installed.rglob("*") if path.is_file() and path.suffix != ".pyc"}

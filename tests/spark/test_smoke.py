@@ -53,6 +53,7 @@ def test_messages_of_spark_that_quote_cells_are_not_shown(spark, capfd):
     assert "private word" not in "".join(capfd.readouterr())
 
 
+@pytest.mark.long
 def test_a_frame_gets_its_noise_while_it_is_written_and_estimates_are_those_of_one_machine(spark, tmp_path):
     frame = spark.read.parquet(write_input(tmp_path / "in"))
     written = privatize(frame, job()).write(tmp_path / "out")

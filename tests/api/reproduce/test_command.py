@@ -111,6 +111,7 @@ def test_every_section_is_there_and_titled_with_document_and_number(quick_run):
     assert all(PLACE.fullmatch(title) for titles in found.values() for title in titles)
 
 
+@pytest.mark.long
 def test_sections_say_what_the_document_says_and_have_figures(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
     for study in document["studies"]:
@@ -127,6 +128,7 @@ def test_sections_say_what_the_document_says_and_have_figures(quick_run):
             assert all(len(row) == len(table["header"]) for table in section["tables"] for row in table["rows"])
 
 
+@pytest.mark.long
 def test_identities_and_findings_hold(quick_run):
     document = json.loads("".join(quick_run[1]["out"]))
     checks = [check for study in document["studies"] for section in study["sections"] for check in section["checks"]]
@@ -140,6 +142,7 @@ def test_identities_and_findings_hold(quick_run):
     ]
 
 
+@pytest.mark.long
 def test_what_a_key_made_says_so(quick_run):
     _, printed, _ = quick_run
     document = json.loads("".join(printed["out"]))
@@ -150,6 +153,7 @@ def test_what_a_key_made_says_so(quick_run):
     assert not [line for line in printed["err"][1:] if "warning" in line]
 
 
+@pytest.mark.long
 def test_progress_counts_the_sections(quick_run):
     lines = quick_run[1]["err"][1:-1]
     titles = [title for titles in SECTIONS.values() for title in titles]
@@ -158,6 +162,7 @@ def test_progress_counts_the_sections(quick_run):
         assert re.fullmatch(rf" *{number} of {len(titles)} +\d+\.\d s  {re.escape(title)}", line)
 
 
+@pytest.mark.long
 def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     _, printed, folder = quick_run
     assert sorted(path.name for path in folder.iterdir()) == ["reproduced.html", "reproduced.json"]

@@ -104,7 +104,7 @@ class JobCommand(ABC, Generic[SomePlan, Found]):
         """The files of `--report`."""
 
     def unused(self, job: Any) -> Iterable[str]:  # noqa: ARG002
-        """What is declared for nothing, in words."""
+        """What is declared and not used, in words."""
         return ()
 
     def may_count_rows(self, plan: SomePlan) -> bool:  # noqa: ARG002
