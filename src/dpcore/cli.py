@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
 
 DONE, BUG, REFUSED, BAD_ROWS, SYSTEM, PUBLISHED = 0, 1, 2, 3, 4, 5
 INTERRUPTED, TERMINATED, HUNG_UP = 128 + signal.SIGINT, 128 + signal.SIGTERM, 129
-LOADED_OBJECTS = 100_000
+LOADED_OBJECTS = 250_000
 """New objects before the collector of cyclic garbage looks at them: loading modules makes as many that stay, and it looks in vain."""
 STANDARD = (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w"))
 

@@ -20,7 +20,6 @@ from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
 from dpcore.query.sensitivity import Contribution
 from dpcore.query.units_of_answers import in_steps
-from dpcore.query.whole_unit_queries import UnitCells
 from dpcore.tables.checks import check_curator, check_inputs_are_tables, check_is, undeclared
 from dpcore.tables.inputs import discover, narrowest
 from dpcore.tables.mistakes import Mistake, MistakesError
@@ -351,7 +350,11 @@ def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
 
 def read_of(position: int, query: QuerySection, unit: str = "row") -> Read:
     """How a query reads its columns, and that of its groups, as far as the job says; one about whole units reads the unit first."""
-    units: tuple[tuple[str, Encoder], ...] = ((unit, UnitCells()),) if unit != "row" and query.is_about_units else ()
+    units: tuple[tuple[str, Encoder], ...] = ()
+    if unit != "row" and query.is_about_units:
+        from dpcore.query.whole_unit_queries import UnitCells
+
+        units = ((unit, UnitCells()),)
     return Read((*units, *kind_of(query).columns(position, query)), groups_of(query))
 
 

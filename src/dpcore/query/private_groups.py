@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.query.estimators import Estimator
 from dpcore.query.noise import Noise
-from dpcore.selection._partition_rules import GaussianThreshold, partition_rule
 
 if TYPE_CHECKING:
     from dpcore.privacy import Relation
@@ -67,6 +66,8 @@ class KeysEstimator(Estimator):
     @classmethod
     def calibrate(cls, section: QuerySection, grouping: PrivateGrouping, bound: Contribution, relation: Relation) -> KeysEstimator:
         """Calibrate it: a unit of m rows is in at most m groups, and in γ if the job bounds them."""
+        from dpcore.selection._partition_rules import partition_rule
+
         touched = bound.rows if bound.groups is None else min(bound.rows, bound.groups)
         rule = partition_rule(section.epsilon, section.delta, touched, relation, "best")
         return cls(section, grouping, rule, touched, 2 * touched if relation == "replace" else touched)
@@ -79,6 +80,8 @@ class KeysEstimator(Estimator):
     @property
     def noise(self) -> tuple[Noise, ...]:
         """The noise on the number of units of each group."""
+        from dpcore.selection._partition_rules import GaussianThreshold
+
         if isinstance(self.rule, GaussianThreshold):
             return (Noise("gaussian", self.changed**0.5, self.rule.scale),)
         return (Noise("truncated_geometric", 1.0, self.changed / self.section.epsilon),)

@@ -18,7 +18,6 @@ from dpcore.query.fields import MAX_CELLS
 from dpcore.query.group_fields import MAX_GROUPS
 from dpcore.query.kinds import kind_of
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.made_rows import schema_of
 from dpcore.query.noise import Draw
 from dpcore.query.plan import ReleasePlan, stream_of
 from dpcore.query.private_bounds import with_bounds
@@ -215,6 +214,8 @@ def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, p
 def open_table(publication: Publication, job: ReleaseJob, section: Any, columns: Sequence[TableColumn]) -> Output:
     """Open the table of a query: a hidden sibling of its `output`, until that is committed."""
     import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
+    from dpcore.query.made_rows import schema_of
+
     place = OutputSection(path=section.output)
     said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
         "kind": section.kind,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dpcore._signals import Deferred
 from dpcore._terminal import echo, print_table
 from dpcore.errors import StorageError, reason
 from dpcore.jobs.commands import words
@@ -37,9 +38,8 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
 
     def local(self) -> Engine[ReleasePlan, Document]:
         from dpcore.query.plan import make_release_plan
-        from dpcore.query.run import run as release
 
-        return Engine("local", make_release_plan, release)
+        return Engine("local", make_release_plan, _release)
 
     def load(self, path: Path, settings: Settings) -> ReleaseJob:
         return load_release_job(path, settings=settings)
@@ -96,6 +96,13 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
             click.echo(json_text(found))
             return
         print_table(answers_text.answer_table(found), *answers_text.notes(found))
+
+
+def _release(plan: ReleasePlan, **options: Any) -> Document:
+    """Run a plan; what only a run needs is loaded now."""
+    with Deferred():
+        from dpcore.query.run import run as release
+    return release(plan, **options)
 
 
 run = _Release().run
