@@ -25,11 +25,11 @@ def no_type() -> pa.DataType:
     return pa.struct([("no type of Arrow", pa.null())])
 
 
-def read_type(kind: pa.DataType) -> pa.DataType:
+def read_type(dtype: pa.DataType) -> pa.DataType:
     """The type as which a column of this type is read."""
-    if pa.types.is_dictionary(kind) and kind.value_type in VIEWS:
-        return pa.dictionary(kind.index_type, VIEWS[kind.value_type], ordered=kind.ordered)
-    return VIEWS.get(kind, kind)
+    if pa.types.is_dictionary(dtype) and dtype.value_type in VIEWS:
+        return pa.dictionary(dtype.index_type, VIEWS[dtype.value_type], ordered=dtype.ordered)
+    return VIEWS.get(dtype, dtype)
 
 
 def read_schema(schema: pa.Schema) -> pa.Schema:

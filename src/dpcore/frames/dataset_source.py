@@ -188,8 +188,8 @@ def _columns(schema: pa.Schema, parts: Mapping[InputFile, Any]) -> TableColumns:
     return TableColumns(pa.schema(fields), values)
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
-    return read_type(kind.value_type if pa.types.is_dictionary(kind) else kind)
+def _plain(dtype: pa.DataType) -> pa.DataType:
+    return read_type(dtype.value_type if pa.types.is_dictionary(dtype) else dtype)
 
 
 def _place(fragment: Any) -> tuple[Any, str]:

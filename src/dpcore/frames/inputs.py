@@ -118,9 +118,9 @@ class FrameInput(Inputs):
             self._passes.end()
 
 
-def _is_read_as(kind: pa.DataType, planned: pa.DataType) -> bool:
+def _is_read_as(dtype: pa.DataType, planned: pa.DataType) -> bool:
     """Whether a column has the type of the plan, which for a unit is that of its values without a dictionary."""
-    return bool(kind == planned or unit_type(kind) == planned)
+    return bool(dtype == planned or unit_type(dtype) == planned)
 
 
 def _digest(source: FrameSource, names: Sequence[str]) -> int:

@@ -30,14 +30,14 @@ ABSENT = -1
 """The code of a label that is none of the categories."""
 
 
-def is_whole_decimal(kind: pa.DataType) -> bool:
+def is_whole_decimal(dtype: pa.DataType) -> bool:
     """Whether a type holds integers of up to 38 digits, as sums of integers in DuckDB have it."""
-    return bool(pa.types.is_decimal128(kind)) and kind.scale == 0
+    return bool(pa.types.is_decimal128(dtype)) and dtype.scale == 0
 
 
-def is_text(kind: pa.DataType) -> bool:
+def is_text(dtype: pa.DataType) -> bool:
     """Whether a column of this type holds labels: text, or a dictionary of texts."""
-    return (kind.value_type if pa.types.is_dictionary(kind) else kind) in TEXTS
+    return (dtype.value_type if pa.types.is_dictionary(dtype) else dtype) in TEXTS
 
 
 def without_views(cells: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -118,27 +118,27 @@ def label_codes(cells: pa.Array, labels: pa.Array) -> Array:
     return np.asarray(codes.to_numpy(zero_copy_only=False))
 
 
-def labels_array(codes: Array, labels: pa.Array, kind: pa.DataType, bitmap: pa.Buffer | None) -> pa.Array:
+def labels_array(codes: Array, labels: pa.Array, dtype: pa.DataType, bitmap: pa.Buffer | None) -> pa.Array:
     """The labels of codes, as text or as a dictionary whose entries are all the labels, whichever of them occur."""
-    found = dictionary_type(kind, len(labels))
+    found = dictionary_type(dtype, len(labels))
     if pa.types.is_dictionary(found):
         places = codes.astype(found.index_type.to_pandas_dtype(), copy=False)
         entries = labels.cast(found.value_type)
         return pa.DictionaryArray.from_arrays(with_validity(array_of(places, found.index_type), bitmap), entries, ordered=found.ordered)
     places = codes.astype(np.int64, copy=False)
-    return labels.take(with_validity(array_of(places, pa.int64()), bitmap)).cast(kind)
+    return labels.take(with_validity(array_of(places, pa.int64()), bitmap)).cast(dtype)
 
 
-def dictionary_type(kind: pa.DataType, size: int) -> pa.DataType:
+def dictionary_type(dtype: pa.DataType, size: int) -> pa.DataType:
     """The type that `labels_array` gives for a column of this type."""
-    if not pa.types.is_dictionary(kind) or size <= 2 ** (kind.index_type.bit_width - 1):
-        return kind
-    return pa.dictionary(pa.int32(), kind.value_type, kind.ordered)
+    if not pa.types.is_dictionary(dtype) or size <= 2 ** (dtype.index_type.bit_width - 1):
+        return dtype
+    return pa.dictionary(pa.int32(), dtype.value_type, dtype.ordered)
 
 
-def array_of(values: Array, kind: pa.DataType) -> pa.Array:
+def array_of(values: Array, dtype: pa.DataType) -> pa.Array:
     """Numbers, packed bits or rows of bytes as an array of this type, in the same memory."""
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)], null_count=0)
+    return pa.Array.from_buffers(dtype, len(values), [None, pa.py_buffer(values)], null_count=0)
 
 
 def bits_array(packed: Array, n: int) -> pa.Array:
@@ -146,13 +146,13 @@ def bits_array(packed: Array, n: int) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), n, [None, pa.py_buffer(packed)], null_count=0)
 
 
-def decimal_array(numbers: Array, kind: pa.DataType) -> pa.Array:
+def decimal_array(numbers: Array, dtype: pa.DataType) -> pa.Array:
     """int64 as decimals without digits behind the point, cut at the most that the type holds."""
-    most = min(10**kind.precision - 1, INT64_MAX)
+    most = min(10**dtype.precision - 1, INT64_MAX)
     words = np.empty((len(numbers), DECIMAL_WORDS), np.int64)
     np.clip(numbers, -most, most, out=words[:, 0])
     words[:, 1] = words[:, 0] >> 63
-    return pa.Array.from_buffers(kind, len(numbers), [None, pa.py_buffer(words)], null_count=0)
+    return pa.Array.from_buffers(dtype, len(numbers), [None, pa.py_buffer(words)], null_count=0)
 
 
 def validity(cells: pa.Array, nulls: Mask) -> pa.Buffer:

@@ -90,13 +90,13 @@ class ColumnNoise:
         if self.policy is None:
             raise ParameterError(UNDECLARED.format(which=which))
 
-    def result(self, kind: pa.DataType, *, nullable: bool = True, which: str = "a column of this type") -> pa.DataType:
+    def result(self, dtype: pa.DataType, *, nullable: bool = True, which: str = "a column of this type") -> pa.DataType:
         """The type of the results for a column; raises if the mechanism does not take it, or a declaration is missing."""
-        found = self.form.result(kind)
-        if nullable or kind in cells_of.FLOATS:
+        found = self.form.result(dtype)
+        if nullable or dtype in cells_of.FLOATS:
             self.check_declared(which)
         is_fraction = type(self.stand_in) is float and not _is_int64(self.stand_in)
-        if self.policy == "replace" and is_fraction and kind not in cells_of.FLOATS and not self.form.clamps:
+        if self.policy == "replace" and is_fraction and dtype not in cells_of.FLOATS and not self.form.clamps:
             raise ParameterError(f"missing must be an integer for {which}, which holds integers, got {self.stand_in!r}")
         return found
 
@@ -121,17 +121,17 @@ class ColumnNoise:
         return self.form.write(reports, kind, n, bitmap)
 
     def reports(
-        self, values: Array, nulls: Mask | None, nans: Mask | None, kind: pa.DataType, n: int, start: int = 0, room: Array | None = None
+        self, values: Array, nulls: Mask | None, nans: Mask | None, dtype: pa.DataType, n: int, start: int = 0, room: Array | None = None
     ) -> Array:
         """The reports for what the form read: numbers, or packed bits."""
         absent = cells_of.either(nulls, nans)
         self._refuse(absent, start)
-        is_packed = isinstance(self.form, Answers) and kind == pa.bool_() and values.dtype == np.uint8
+        is_packed = isinstance(self.form, Answers) and dtype == pa.bool_() and values.dtype == np.uint8
         if absent is None:
-            return self._packed(values, n) if is_packed else self._drawn(values, kind, start, room)
+            return self._packed(values, n) if is_packed else self._drawn(values, dtype, start, room)
         if is_packed:
             return self._packed(_filled_bits(values, absent, self.stand_in), n)
-        reports = self._in_blocks(values, absent, kind, start, room)
+        reports = self._in_blocks(values, absent, dtype, start, room)
         if nans is not None and self.policy == "keep" and reports.dtype.kind == "f":
             reports[nans] = np.nan
         return reports
@@ -140,22 +140,22 @@ class ColumnNoise:
         reports: Array = self.form.mechanism.privatize_packed(bits, n=n, rng=self.rng, threads=self.threads)
         return reports
 
-    def _drawn(self, values: Array, kind: pa.DataType, start: int, room: Array | None) -> Array:
+    def _drawn(self, values: Array, dtype: pa.DataType, start: int, room: Array | None) -> Array:
         try:
-            return self.form.draw(values, kind, self.rng, self.threads, room)
+            return self.form.draw(values, dtype, self.rng, self.threads, room)
         except DataError as error:
             if start == 0:
                 raise
             raise DataError(f"{error}, counted from row {start}") from None
 
-    def _in_blocks(self, values: Array, absent: Mask, kind: pa.DataType, start: int, room: Array | None) -> Array:
+    def _in_blocks(self, values: Array, absent: Mask, dtype: pa.DataType, start: int, room: Array | None) -> Array:
         """The reports where some cells are missing: values with stand-ins exist for a block at a time."""
         n = len(values)
-        reports = self.form.room(kind, n) if room is None and n > BLOCK else room
+        reports = self.form.room(dtype, n) if room is None and n > BLOCK else room
         for first in range(0, n, BLOCK):
             last = min(first + BLOCK, n)
             filled = _filled(values[first:last], absent[first:last], self.stand_in)
-            part = self._drawn(filled, kind, start + first, None if reports is None else reports[first:last])
+            part = self._drawn(filled, dtype, start + first, None if reports is None else reports[first:last])
             if last - first == n:
                 return part
             reports = np.empty((n, *part.shape[1:]), part.dtype) if reports is None else reports

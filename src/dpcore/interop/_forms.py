@@ -47,7 +47,7 @@ class Form(ABC):
     labels: pa.Array | None
 
     @abstractmethod
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """The type of the results for a column of this type; raises `ParameterTypeError` if the mechanism does not take it."""
 
     @abstractmethod
@@ -78,22 +78,22 @@ class Form(ABC):
         """Numbers as the mechanism takes them: unsigned integers of 64 bits as int64, cut at its end, all others as they are."""
         return within_int64(numbers)
 
-    def room(self, kind: pa.DataType, n: int) -> Array | None:  # noqa: ARG002
+    def room(self, dtype: pa.DataType, n: int) -> Array | None:  # noqa: ARG002
         """Memory for n reports that `draw` writes to, so that chunks share one piece of it; None if it makes its own."""
         return None
 
-    def draw(self, values: Array, kind: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:  # noqa: ARG002
+    def draw(self, values: Array, dtype: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:  # noqa: ARG002
         """The reports for values of a column of this type; in `room`, if that is given."""
         reports: Array = _call(self.mechanism)(values, rng=rng, threads=threads)
         return reports
 
     @abstractmethod
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
         """The reports as an array, for a column of this type."""
 
-    def refused(self, kind: pa.DataType, wanted: str) -> ParameterTypeError:
+    def refused(self, dtype: pa.DataType, wanted: str) -> ParameterTypeError:
         """The error for a column of a type that the mechanism does not take."""
-        return ParameterTypeError(f"{type(self.mechanism).__name__} takes {wanted}, and the column has {kind}")
+        return ParameterTypeError(f"{type(self.mechanism).__name__} takes {wanted}, and the column has {dtype}")
 
 
 def _call(mechanism: Any) -> Any:
@@ -117,8 +117,8 @@ class _OfNumbers(Form):
             return numbers.astype(np.float64)
         return within_int64(numbers)
 
-    def _is_number(self, kind: pa.DataType) -> bool:
-        return kind in INTEGERS or kind in FLOATS or cells_of.is_whole_decimal(kind)
+    def _is_number(self, dtype: pa.DataType) -> bool:
+        return dtype in INTEGERS or dtype in FLOATS or cells_of.is_whole_decimal(dtype)
 
     @property
     def neutral(self) -> Any:
@@ -130,24 +130,24 @@ class Reals(_OfNumbers):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """The type of floats; float64 for integers."""
-        if not self._is_number(kind):
-            raise self.refused(kind, "columns of integers and floats")
-        return kind if self.keeps_type and kind in FLOATS else pa.float64()
+        if not self._is_number(dtype):
+            raise self.refused(dtype, "columns of integers and floats")
+        return dtype if self.keeps_type and dtype in FLOATS else pa.float64()
 
     def stand_in(self, value: Any) -> float:
         """A number."""
         return check_real("missing", value, low=-LARGEST, high=LARGEST)
 
-    def room(self, kind: pa.DataType, n: int) -> Array | None:
+    def room(self, dtype: pa.DataType, n: int) -> Array | None:
         """Of float64 or float32, to which the kernel rounds."""
-        found = self.result(kind)
+        found = self.result(dtype)
         return None if found == pa.float16() else np.empty(n, cells_of.DTYPES[found])
 
-    def draw(self, values: Array, kind: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:
+    def draw(self, values: Array, dtype: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:
         """The noisy numbers."""
-        found = self.result(kind)
+        found = self.result(dtype)
         if found == pa.float32() and room is None:
             room = np.empty(len(values), np.float32)
         reports: Array = _call(self.mechanism)(values, rng=rng, threads=threads, out=room)
@@ -156,9 +156,9 @@ class Reals(_OfNumbers):
                 return reports.astype(np.float16)
         return reports
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The numbers."""
-        return cells_of.with_validity(cells_of.array_of(reports, self.result(kind)), bitmap)
+        return cells_of.with_validity(cells_of.array_of(reports, self.result(dtype)), bitmap)
 
 
 class Integers(_OfNumbers):
@@ -166,34 +166,34 @@ class Integers(_OfNumbers):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """The type of signed integers and of decimals."""
-        if not (kind in INTEGERS or cells_of.is_whole_decimal(kind)):
-            raise self.refused(kind, "columns of integers")
-        if self.keeps_type and kind in UNSIGNED:
-            raise ParameterTypeError(f"noise makes negative numbers, which a column of {kind} cannot hold: {AS_MECHANISM}")
-        return kind if self.keeps_type else pa.int64()
+        if not (dtype in INTEGERS or cells_of.is_whole_decimal(dtype)):
+            raise self.refused(dtype, "columns of integers")
+        if self.keeps_type and dtype in UNSIGNED:
+            raise ParameterTypeError(f"noise makes negative numbers, which a column of {dtype} cannot hold: {AS_MECHANISM}")
+        return dtype if self.keeps_type else pa.int64()
 
     def stand_in(self, value: Any) -> int:
         """An integer."""
         return check_integer("missing", value, low=INT64[0], high=INT64[1])
 
-    def room(self, kind: pa.DataType, n: int) -> Array | None:
+    def room(self, dtype: pa.DataType, n: int) -> Array | None:
         """Of int64; narrower integers are made of it."""
-        return np.empty(n, np.int64) if self.result(kind) == pa.int64() else None
+        return np.empty(n, np.int64) if self.result(dtype) == pa.int64() else None
 
-    def draw(self, values: Array, kind: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:
+    def draw(self, values: Array, dtype: pa.DataType, rng: Stream | None, threads: int | None, room: Array | None) -> Array:
         """The noisy integers; of narrower types, cut at their ends."""
         reports: Array = _call(self.mechanism)(values, rng=rng, threads=threads, out=room)
-        found = self.result(kind)
+        found = self.result(dtype)
         if found not in SIGNED[:-1]:
             return reports
         limits = np.iinfo(cells_of.DTYPES[found])
         return np.clip(reports, limits.min, limits.max, out=reports).astype(limits.dtype)
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The integers."""
-        found = self.result(kind)
+        found = self.result(dtype)
         make = cells_of.decimal_array if pa.types.is_decimal(found) else cells_of.array_of
         return cells_of.with_validity(make(reports, found), bitmap)
 
@@ -203,17 +203,17 @@ class OneBit(_OfNumbers):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """Bool."""
-        if not self._is_number(kind):
-            raise self.refused(kind, "columns of integers and floats")
+        if not self._is_number(dtype):
+            raise self.refused(dtype, "columns of integers and floats")
         return pa.bool_()
 
     def stand_in(self, value: Any) -> float:
         """A number."""
         return check_real("missing", value, low=-LARGEST, high=LARGEST)
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The bits, packed."""
         return cells_of.with_validity(cells_of.bits_array(np.packbits(reports, bitorder="little"), n), bitmap)
 
@@ -223,11 +223,11 @@ class Answers(Form):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """The type of the column."""
-        if kind != pa.bool_() and kind not in INTEGERS:
-            raise self.refused(kind, "columns of truth values, or of integers 0 and 1")
-        return kind if self.keeps_type else pa.bool_()
+        if dtype != pa.bool_() and dtype not in INTEGERS:
+            raise self.refused(dtype, "columns of truth values, or of integers 0 and 1")
+        return dtype if self.keeps_type else pa.bool_()
 
     def read(self, cells: pa.Array) -> Read:
         """Packed bits of truth values, which are uint8; integers as they are, but for these."""
@@ -246,9 +246,9 @@ class Answers(Form):
     def neutral(self) -> bool:
         return False
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
         """Packed bits, or integers 0 and 1."""
-        found = self.result(kind)
+        found = self.result(dtype)
         if found in INTEGERS:
             return cells_of.with_validity(cells_of.array_of(reports.astype(cells_of.DTYPES[found]), found), bitmap)
         packed = reports if reports.dtype == np.uint8 else np.packbits(reports, bitorder="little")
@@ -265,12 +265,12 @@ class Codes(Form):
         """How many."""
         return int(self.mechanism.k) if hasattr(self.mechanism, "k") else len(self.mechanism.phi)
 
-    def _check(self, kind: pa.DataType) -> None:
-        if kind in INTEGERS or (self.mechanism.categories is not None and cells_of.is_text(kind)):
+    def _check(self, dtype: pa.DataType) -> None:
+        if dtype in INTEGERS or (self.mechanism.categories is not None and cells_of.is_text(dtype)):
             return
-        if cells_of.is_text(kind):
-            raise self.refused(kind, "columns of codes unless it is made by from_categories")
-        raise self.refused(kind, "columns of codes, which are integers, or of labels")
+        if cells_of.is_text(dtype):
+            raise self.refused(dtype, "columns of codes unless it is made by from_categories")
+        raise self.refused(dtype, "columns of codes, which are integers, or of labels")
 
     def read(self, cells: pa.Array) -> Read:
         """Codes."""
@@ -300,18 +300,18 @@ class CategoryReports(Codes):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """The type of the column."""
-        self._check(kind)
-        if kind in INTEGERS:
-            if self.k - 1 > np.iinfo(cells_of.DTYPES[kind]).max:
-                raise ParameterTypeError(f"a column of {kind} does not hold the codes 0 to {self.k - 1}")
-            return kind if self.keeps_type else pa.int64()
-        return cells_of.dictionary_type(kind, self.k) if self.keeps_type else pa.int64()
+        self._check(dtype)
+        if dtype in INTEGERS:
+            if self.k - 1 > np.iinfo(cells_of.DTYPES[dtype]).max:
+                raise ParameterTypeError(f"a column of {dtype} does not hold the codes 0 to {self.k - 1}")
+            return dtype if self.keeps_type else pa.int64()
+        return cells_of.dictionary_type(dtype, self.k) if self.keeps_type else pa.int64()
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The codes, or their labels."""
-        found = self.result(kind)
+        found = self.result(dtype)
         if cells_of.is_text(found):
             return cells_of.labels_array(reports, self.labels, found, bitmap)
         codes = reports.astype(cells_of.DTYPES[found], copy=False)
@@ -323,12 +323,12 @@ class BitReports(Codes):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """Bool."""
-        self._check(kind)
+        self._check(dtype)
         return pa.bool_()
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The bits, packed."""
         return cells_of.with_validity(cells_of.bits_array(np.packbits(reports, bitorder="little"), n), bitmap)
 
@@ -338,14 +338,14 @@ class RowReports(Codes):
 
     __slots__ = ()
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """Binary of a fixed width."""
-        self._check(kind)
+        self._check(dtype)
         return pa.binary((self.k + 7) // 8)
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
         """The rows."""
-        return cells_of.with_validity(cells_of.array_of(reports, self.result(kind)), bitmap)
+        return cells_of.with_validity(cells_of.array_of(reports, self.result(dtype)), bitmap)
 
 
 class PairReports(Codes):
@@ -358,23 +358,23 @@ class PairReports(Codes):
         """Of the reports."""
         return HASHING_REPORT if isinstance(self.mechanism, local.LocalHashing) else HADAMARD_REPORT
 
-    def result(self, kind: pa.DataType) -> pa.DataType:
+    def result(self, dtype: pa.DataType) -> pa.DataType:
         """A struct of the two fields."""
-        self._check(kind)
+        self._check(dtype)
         names = self.dtype.names or ()
         return pa.struct([pa.field(name, pa.from_numpy_dtype(self.dtype[name]), nullable=False) for name in names])
 
-    def write(self, reports: Array, kind: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:
         """The two fields."""
-        found = self.result(kind)
+        found = self.result(dtype)
         fields = [_field(np.ascontiguousarray(reports[field.name]), field.type) for field in found]
         return cells_of.with_validity(pa.StructArray.from_arrays(fields, fields=list(found)), bitmap) if n else pa.array([], found)
 
 
-def _field(values: Array, kind: pa.DataType) -> pa.Array:
-    if kind == pa.bool_():
+def _field(values: Array, dtype: pa.DataType) -> pa.Array:
+    if dtype == pa.bool_():
         return cells_of.bits_array(np.packbits(values, bitorder="little"), len(values))
-    return cells_of.array_of(values, kind)
+    return cells_of.array_of(values, dtype)
 
 
 FORMS: tuple[tuple[type | tuple[type, ...], type[Form]], ...] = (

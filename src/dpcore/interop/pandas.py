@@ -171,7 +171,7 @@ def _arrow(column: pd.Series) -> pa.ChunkedArray:
     return found if isinstance(found, pa.ChunkedArray) else pa.chunked_array([found])
 
 
-def _of_numpy(values: Array, noise: ColumnNoise, kind: pa.DataType) -> Any:
+def _of_numpy(values: Array, noise: ColumnNoise, dtype: pa.DataType) -> Any:
     """Values of a dtype of NumPy, read where they are. Where bits about missing numbers stay missing, the result is nullable."""
     import pandas as pd
     import pyarrow as pa
@@ -179,13 +179,13 @@ def _of_numpy(values: Array, noise: ColumnNoise, kind: pa.DataType) -> Any:
     from dpcore.interop import _cells as cells_of
 
     absent = cells_of.nan_mask(values)
-    reports = noise.reports(noise.form.prepared(values), None, absent, kind, len(values))
-    found = noise.form.result(kind)
+    reports = noise.reports(noise.form.prepared(values), None, absent, dtype, len(values))
+    found = noise.form.result(dtype)
     if found in cells_of.INTEGERS or found in cells_of.FLOATS or found == pa.bool_():
         plain = reports.astype(found.to_pandas_dtype(), copy=False)
         stays = absent is not None and noise.policy == "keep" and plain.dtype.kind == "b"
         return pd.arrays.BooleanArray(plain, absent) if stays else plain
-    return pd.arrays.ArrowExtensionArray(pa.chunked_array([noise.form.write(reports, kind, len(values), None)]))
+    return pd.arrays.ArrowExtensionArray(pa.chunked_array([noise.form.write(reports, dtype, len(values), None)]))
 
 
 def _stored(reports: pa.ChunkedArray, dtype: Any) -> Any:

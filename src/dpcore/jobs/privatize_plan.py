@@ -294,11 +294,11 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
     return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
 
 
-def _kept_field(name: str, kind: pa.DataType, output_format: Format) -> pa.Field:
+def _kept_field(name: str, dtype: pa.DataType, output_format: Format) -> pa.Field:
     try:
-        return pa.field(name, written_type(kept(pa.array([], kind)).type, output_format))
+        return pa.field(name, written_type(kept(pa.array([], dtype)).type, output_format))
     except pa.ArrowException:
-        raise JobError(f"keep: column {name!r} of type {kind} cannot be kept; cast it to a plain type") from None
+        raise JobError(f"keep: column {name!r} of type {dtype} cannot be kept; cast it to a plain type") from None
 
 
 def _check_writable(job: Job, field: pa.Field) -> None:

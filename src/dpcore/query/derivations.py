@@ -153,29 +153,29 @@ SORTS = (
 )
 
 
-def mend(name: str, kind: pa.DataType, cells: Encoder | KeyColumn) -> str:
+def mend(name: str, dtype: pa.DataType, cells: Encoder | KeyColumn) -> str:
     """Advice for the end of a message about a column that has a type other than the cells take; "" if there is none."""
-    kind = value_type(kind)
-    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    dtype = value_type(dtype)
+    is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
     if isinstance(cells, OfNumbers):
-        sort = _sort(kind)
+        sort = _sort(dtype)
         if sort is not None:
             return f"; the query's bounds, edges or grid must be of its sort, like {EXAMPLES[sort]}"
         return f"; derive a column of numbers from the text, as in CAST({_quoted(name)} AS DOUBLE)" if is_text else ""
     if isinstance(cells, Categorical | ListedGroups) and not cells.accepts(pa.string()) and is_text:
         return "; write the values as strings, or derive a column of another type from the text"
-    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_boolean(kind):
+    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_boolean(dtype):
         return "; write the values as [false, true]"
-    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_integer(kind):
+    if isinstance(cells, Categorical | ListedGroups) and pa.types.is_integer(dtype):
         return "; write the values as integers, without quotes"
     return ""
 
 
-def _sort(kind: pa.DataType) -> str | None:
+def _sort(dtype: pa.DataType) -> str | None:
     """The sort of bounds for a column of dates or times; None of others."""
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
         return "instant"
-    return next((sort for is_kind, sort in SORTS if is_kind(kind)), None)
+    return next((sort for is_kind, sort in SORTS if is_kind(dtype)), None)
 
 
 def _quoted(name: str) -> str:

@@ -41,10 +41,10 @@ class Encoder(Protocol):
     def missing_keys(self) -> tuple[str, ...]:
         """Keys of the query that are not given, and that cells can call for."""
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a column may have this type."""
 
-    def for_type(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, dtype: pa.DataType | None) -> Self:
         """Return these cells for a column of this type; None if the format has no types."""
 
     def read(self, cells: pa.Array) -> Array:
@@ -72,17 +72,17 @@ class OfNumbers:
             return times.wanted(self.sort)
         return f"one of {', '.join(map(str, (*REAL_TYPES, pa.bool_())))}, a decimal, or a dictionary of these"
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it is one of them."""
         if self.sort is not None:
-            return times.holds(kind, self.sort)
-        return value_type(kind) in REAL_TYPES or plain.is_more_than_numbers(value_type(kind))
+            return times.holds(dtype, self.sort)
+        return value_type(dtype) in REAL_TYPES or plain.is_more_than_numbers(value_type(dtype))
 
-    def for_type(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, dtype: pa.DataType | None) -> Self:
         """For a column of this type: decimals, and integers that float64 does not hold, are then read as whole steps."""
-        return self if kind is None or self.sort is not None else self._in_steps(kind)
+        return self if dtype is None or self.sort is not None else self._in_steps(dtype)
 
-    def _in_steps(self, kind: pa.DataType) -> Self:  # noqa: ARG002
+    def _in_steps(self, dtype: pa.DataType) -> Self:  # noqa: ARG002
         return self
 
 
@@ -115,10 +115,10 @@ class Clamped(OfNumbers):
         """`missing`."""
         return self._numbers.missing_keys(None)
 
-    def _in_steps(self, kind: pa.DataType) -> Clamped:
+    def _in_steps(self, dtype: pa.DataType) -> Clamped:
         if self.are_floats or self.digits is not None:
             return self
-        bounds, missing, digits = stepped_bounds(kind, self.bounds, self.missing)
+        bounds, missing, digits = stepped_bounds(dtype, self.bounds, self.missing)
         return replace(self, bounds=bounds, missing=missing, digits=digits)
 
     def read(self, cells: pa.Array) -> Array:
@@ -167,8 +167,8 @@ class Present(OfNumbers):
         """Return nothing: other rows do not count."""
         return ()
 
-    def _in_steps(self, kind: pa.DataType) -> Present:
-        return replace(self, reals=self.reals.for_type(kind))
+    def _in_steps(self, dtype: pa.DataType) -> Present:
+        return replace(self, reals=self.reals.for_type(dtype))
 
     def read(self, cells: pa.Array) -> Array:
         """True where there is a number."""
@@ -188,11 +188,11 @@ class NotNull:
         """Return nothing: other rows do not count."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a cell is one value."""
-        return not pa.types.is_nested(kind)
+        return not pa.types.is_nested(dtype)
 
-    def for_type(self, kind: pa.DataType | None) -> NotNull:  # noqa: ARG002
+    def for_type(self, dtype: pa.DataType | None) -> NotNull:  # noqa: ARG002
         """Return the same cells."""
         return self
 
@@ -218,8 +218,8 @@ class InRange(OfNumbers):
     def _bound(self) -> object:
         return self.lower
 
-    def _in_steps(self, kind: pa.DataType) -> InRange:
-        return replace(self, exact=exact_ends(kind, self.lower, self.upper)) if needs_steps(kind, (self.lower, self.upper)) else self
+    def _in_steps(self, dtype: pa.DataType) -> InRange:
+        return replace(self, exact=exact_ends(dtype, self.lower, self.upper)) if needs_steps(dtype, (self.lower, self.upper)) else self
 
     def missing_keys(self) -> tuple[str, ...]:
         """Return nothing: other rows do not count."""
@@ -239,9 +239,9 @@ class InRange(OfNumbers):
         return inside & cells.is_valid().to_numpy(zero_copy_only=False) if cells.null_count else inside
 
 
-def exact_ends(kind: pa.DataType, lower: float, upper: float) -> tuple[ExactPoints, ExactPoints]:
+def exact_ends(dtype: pa.DataType, lower: float, upper: float) -> tuple[ExactPoints, ExactPoints]:
     """Both ends of an interval, for a column that is compared in steps."""
-    return ExactPoints.of((lower,), kind, counts_equal=True), ExactPoints.of((upper,), kind, counts_equal=False)
+    return ExactPoints.of((lower,), dtype, counts_equal=True), ExactPoints.of((upper,), dtype, counts_equal=False)
 
 
 def between(cells: pa.Array, lower: ExactPoints, upper: ExactPoints) -> Array:
@@ -288,10 +288,10 @@ class Bins(OfNumbers):
     def _bound(self) -> object:
         return self.edges[0]
 
-    def _in_steps(self, kind: pa.DataType) -> Bins:
-        if self.reals.are_floats or not needs_steps(kind, self.edges[1:-1]):
+    def _in_steps(self, dtype: pa.DataType) -> Bins:
+        if self.reals.are_floats or not needs_steps(dtype, self.edges[1:-1]):
             return self
-        return replace(self, exact=ExactPoints.of(self.edges[1:-1], kind, counts_equal=True))
+        return replace(self, exact=ExactPoints.of(self.edges[1:-1], dtype, counts_equal=True))
 
     def missing_keys(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
@@ -337,10 +337,10 @@ class Grid(OfNumbers):
     def _bound(self) -> object:
         return self.grid[0]
 
-    def _in_steps(self, kind: pa.DataType) -> Grid:
-        if self.reals.are_floats or not needs_steps(kind, self.grid[:-1]):
+    def _in_steps(self, dtype: pa.DataType) -> Grid:
+        if self.reals.are_floats or not needs_steps(dtype, self.grid[:-1]):
             return self
-        return replace(self, exact=ExactPoints.of(self.grid[:-1], kind, counts_equal=False))
+        return replace(self, exact=ExactPoints.of(self.grid[:-1], dtype, counts_equal=False))
 
     def missing_keys(self) -> tuple[str, ...]:
         """Return the keys that the numbers lack."""
@@ -394,13 +394,13 @@ class Categorical:
         """`missing` and `unknown`, unless such rows count nowhere."""
         return () if self.skip else not_given(missing=self.missing, unknown=self.unknown)
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it can hold the categories."""
-        return self.categories.accepts(kind)
+        return self.categories.accepts(dtype)
 
-    def for_type(self, kind: pa.DataType | None) -> Categorical:
+    def for_type(self, dtype: pa.DataType | None) -> Categorical:
         """With categories of the column's type."""
-        return replace(self, categories=self.categories.for_type(kind))
+        return replace(self, categories=self.categories.for_type(dtype))
 
     def read(self, cells: pa.Array) -> Array:
         """The codes."""

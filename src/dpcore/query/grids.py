@@ -74,14 +74,14 @@ def _even_step(points: npt.NDArray[np.float64]) -> float | None:
     return step if np.abs(points - even).max() < step / 4 else None
 
 
-def needs_steps(kind: pa.DataType, points: Iterable[float]) -> bool:
+def needs_steps(dtype: pa.DataType, points: Iterable[float]) -> bool:
     """Whether a column is compared with points in whole steps: decimals, and integers if a point has more than 53 bits.
 
     Rounding another integer to float64 moves it past no point.
     """
-    if pa.types.is_integer(value_type(kind)):
+    if pa.types.is_integer(value_type(dtype)):
         return any(abs(point) >= MOST_IN_FLOATS for point in points)
-    return digits_of(kind) is not None
+    return digits_of(dtype) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +100,15 @@ class ExactPoints:
     _floats: Points | None = field(repr=False, compare=False)
 
     @classmethod
-    def of(cls, points: tuple[float, ...], kind: pa.DataType, *, counts_equal: bool) -> ExactPoints:
+    def of(cls, points: tuple[float, ...], dtype: pa.DataType, *, counts_equal: bool) -> ExactPoints:
         """Points for a column of a type; raises `JobError` if 64 bits do not hold all of them."""
-        own, reach = digits_of(kind) or 0, reach_of(kind)
+        own, reach = digits_of(dtype) or 0, reach_of(dtype)
         inside = [each for each in points if -reach < each < reach]
         fine = fitting_digits(max(abs(inside[0]), abs(inside[-1])) if inside else 0.0, own)
         exact = [counted(each, fine) for each in inside]
         if fine < own and not all(is_whole for _, is_whole in exact):
             raise JobError(
-                f"numbers between {points[0]!r} and {points[-1]!r} have too many digits to be compared with a column of type {kind} in 64 "
+                f"numbers between {points[0]!r} and {points[-1]!r} have too many digits to be compared with a column of type {dtype} in 64 "
                 "bits; write fewer digits"
             )
         whole = np.array([each + (counts_equal and not is_whole) for each, is_whole in exact], np.int64)

@@ -305,25 +305,25 @@ def _read(path: str, names: Sequence[str]) -> list[pa.Array]:
     return [pa.chunked_array(found[name], kinds[name]).combine_chunks() for name in names]
 
 
-def _kept_as(path: InputFile, name: str, kind: pa.DataType) -> pa.DataType:
+def _kept_as(path: InputFile, name: str, dtype: pa.DataType) -> pa.DataType:
     """Text or integers, whichever the column holds."""
-    kind = value_type(kind)
-    if kind == pa.binary() or kind in TEXT_TYPES:
+    dtype = value_type(dtype)
+    if dtype == pa.binary() or dtype in TEXT_TYPES:
         return pa.string()
-    if kind in INTEGER_TYPES:
+    if dtype in INTEGER_TYPES:
         return pa.int64()
-    raise JobError(f"{path}: column {name!r} of the groups has type {kind}; it must be a string or an integer type")
+    raise JobError(f"{path}: column {name!r} of the groups has type {dtype}; it must be a string or an integer type")
 
 
-def _column(path: InputFile, name: str, cells: pa.Array, kind: pa.DataType) -> pa.Array:
+def _column(path: InputFile, name: str, cells: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Cells of a piece; of a format without types an empty one, or one of the words for it, is a null."""
     try:
         if cells.type == pa.binary():
             nulls = pa.array([null.encode() for null in NULLS], pa.binary())
             cells = pc.if_else(pc.is_in(cells, value_set=nulls), pa.scalar(None, pa.binary()), cells)
-        return cells.cast(kind)
+        return cells.cast(dtype)
     except pa.ArrowInvalid:
-        held = "UTF-8 text" if kind == pa.string() else "integers of 64 bits"
+        held = "UTF-8 text" if dtype == pa.string() else "integers of 64 bits"
         raise JobError(f"{path}: column {name!r} of the groups must hold {held}") from None
 
 

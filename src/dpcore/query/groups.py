@@ -145,9 +145,9 @@ class Grouping:
         """The columns."""
         return tuple(name for name, _ in self.columns)
 
-    def for_type(self, kind: Callable[[str], pa.DataType | None]) -> Grouping:
+    def for_type(self, dtype: Callable[[str], pa.DataType | None]) -> Grouping:
         """The same groups for columns of these types."""
-        return replace(self, columns=tuple((name, cells.for_type(kind(name))) for name, cells in self.columns))
+        return replace(self, columns=tuple((name, cells.for_type(dtype(name))) for name, cells in self.columns))
 
     @property
     def key_type(self) -> pa.DataType:
@@ -262,13 +262,13 @@ class ListedGroups:
         """Return nothing."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it can hold the values."""
-        return self.categories.accepts(kind)
+        return self.categories.accepts(dtype)
 
-    def for_type(self, kind: pa.DataType | None) -> ListedGroups:
+    def for_type(self, dtype: pa.DataType | None) -> ListedGroups:
         """With values of the column's type."""
-        return replace(self, categories=self.categories.for_type(kind))
+        return replace(self, categories=self.categories.for_type(dtype))
 
     def read(self, cells: pa.Array) -> Array:
         """The codes."""
@@ -320,11 +320,11 @@ class BinGroups(OfNumbers):
         """Return nothing."""
         return ()
 
-    def _in_steps(self, kind: pa.DataType) -> BinGroups:
-        if not needs_steps(kind, self.edges):
+    def _in_steps(self, dtype: pa.DataType) -> BinGroups:
+        if not needs_steps(dtype, self.edges):
             return self
-        exact = ExactPoints.of(self.edges[1:-1], kind, counts_equal=True)
-        return replace(self, exact=exact, ends=exact_ends(kind, self.edges[0], self.edges[-1]))
+        exact = ExactPoints.of(self.edges[1:-1], dtype, counts_equal=True)
+        return replace(self, exact=exact, ends=exact_ends(dtype, self.edges[0], self.edges[-1]))
 
     def read(self, cells: pa.Array) -> Array:
         """The number of each row's bin."""
@@ -382,11 +382,11 @@ class DateGroups:
         """Return nothing."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it can hold dates."""
-        return dates.holds_days(kind)
+        return dates.holds_days(dtype)
 
-    def for_type(self, kind: pa.DataType | None) -> DateGroups:  # noqa: ARG002
+    def for_type(self, dtype: pa.DataType | None) -> DateGroups:  # noqa: ARG002
         """Return the same groups."""
         return self
 

@@ -72,11 +72,11 @@ class KeyGroups:
         """Return nothing."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it can hold keys."""
-        return self.column.accepts(kind)
+        return self.column.accepts(dtype)
 
-    def for_type(self, kind: pa.DataType | None) -> KeyGroups:  # noqa: ARG002
+    def for_type(self, dtype: pa.DataType | None) -> KeyGroups:  # noqa: ARG002
         """Return the same groups: they were found in columns of this type."""
         return self
 
@@ -133,9 +133,9 @@ class PrivateGrouping:
         """Type of what says which group a row is in."""
         return pa.binary()
 
-    def for_type(self, kind: Callable[[str], pa.DataType | None]) -> PrivateGrouping:
+    def for_type(self, dtype: Callable[[str], pa.DataType | None]) -> PrivateGrouping:
         """The same groups for columns of these types."""
-        return replace(self, columns=tuple((name, column.for_type(kind(name))) for name, column in self.columns))
+        return replace(self, columns=tuple((name, column.for_type(dtype(name))) for name, column in self.columns))
 
     def keyed(self, batch: pa.RecordBatch) -> pa.Array:
         """The key of each row, as bytes; null in no group."""
@@ -189,10 +189,10 @@ class Read:
         return Read(cells, None if self.groups is None else self.groups.for_type(kind))
 
 
-def _fitted(name: str, cells: Encoder, kind: pa.DataType | None) -> Encoder:
+def _fitted(name: str, cells: Encoder, dtype: pa.DataType | None) -> Encoder:
     """Cells for a column of this type; what is wrong with numbers names the column."""
     try:
-        return cells.for_type(kind)
+        return cells.for_type(dtype)
     except JobError as error:
         raise JobError(f"column {name!r}: {error}" if isinstance(cells, OfNumbers) else str(error)) from None
 

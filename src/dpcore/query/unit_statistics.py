@@ -88,7 +88,7 @@ class UnitCounts:
 
     Attributes
     ----------
-    kind : pyarrow.DataType
+    dtype : pyarrow.DataType
         Type in which units are compared.
     groups : int
         Number of groups.

@@ -62,7 +62,7 @@ class Stepped(float):
     __str__ = __repr__
 
 
-def stepped_bounds(kind: pa.DataType, bounds: Two, missing: float | None) -> tuple[Two, float | None, int | None]:
+def stepped_bounds(dtype: pa.DataType, bounds: Two, missing: float | None) -> tuple[Two, float | None, int | None]:
     """Bounds and the number for nulls in the steps of a column, and the digits of these behind the point; as they are for other types.
 
     Bounds are rounded inward to whole steps, and `missing` to the nearest one between them.
@@ -72,9 +72,9 @@ def stepped_bounds(kind: pa.DataType, bounds: Two, missing: float | None) -> tup
     JobError
         If there is one step at most between the bounds, or if they lie where the column is read as integers of 64 bits.
     """
-    own = digits_of(kind)
+    own = digits_of(dtype)
     if own is None:
-        _check_reach(kind, bounds)
+        _check_reach(dtype, bounds)
         return bounds, missing, None
     digits = fitting_digits(max(map(abs, bounds)), own)
     (low, is_whole), (high, _) = (counted(bound, digits) for bound in bounds)
@@ -82,7 +82,7 @@ def stepped_bounds(kind: pa.DataType, bounds: Two, missing: float | None) -> tup
     if not inside[0] < inside[1]:
         step = Stepped.of(1, digits)
         raise JobError(
-            f"lower = {bounds[0]!r} and upper = {bounds[1]!r} must have two multiples of {step} between them: a column of type {kind} is "
+            f"lower = {bounds[0]!r} and upper = {bounds[1]!r} must have two multiples of {step} between them: a column of type {dtype} is "
             f"counted in steps of {step}"
         )
     lower, upper = (Stepped.of(end, digits) for end in inside)
@@ -98,11 +98,11 @@ def _up(steps: int) -> float:
     return near if int(near) >= steps else math.nextafter(near, math.inf)
 
 
-def _check_reach(kind: pa.DataType, bounds: Two) -> None:
+def _check_reach(dtype: pa.DataType, bounds: Two) -> None:
     """Integers are added as 64 bits with a sign; beyond them float64 would round what the column holds."""
-    if value_type(kind) == pa.uint64() and not INT64_MIN <= bounds[0] <= bounds[1] < INT64_MAX:
+    if value_type(dtype) == pa.uint64() and not INT64_MIN <= bounds[0] <= bounds[1] < INT64_MAX:
         raise JobError(
-            f"lower = {bounds[0]!r} and upper = {bounds[1]!r} must lie within 63 bits for a column of type {kind}; derive one in larger "
+            f"lower = {bounds[0]!r} and upper = {bounds[1]!r} must lie within 63 bits for a column of type {dtype}; derive one in larger "
             "units, as x // 1000, or one of floats, as CAST(x AS DOUBLE)"
         )
 

@@ -73,13 +73,13 @@ class UnitCells:
         """Return nothing: the job says what is done with rows that name no unit."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:  # noqa: ARG002
+    def accepts(self, dtype: pa.DataType) -> bool:  # noqa: ARG002
         """Accept any type: that of the unit is checked for the whole job."""
         return True
 
-    def for_type(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, dtype: pa.DataType | None) -> Self:
         """For a column of this type."""
-        return type(self)(pa.binary() if kind is None else unit_type(kind))
+        return type(self)(pa.binary() if dtype is None else unit_type(dtype))
 
     def read(self, cells: pa.Array) -> Any:
         """The units."""
@@ -110,14 +110,14 @@ class DifferentCells:
         """Return nothing: rows without a value count nowhere."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether its values can be compared with those of the column it was fitted to."""
-        found = sort_of(kind)
+        found = sort_of(dtype)
         return found is not None and (self.sort is None or found in {self.sort, "nothing"})
 
-    def for_type(self, kind: pa.DataType | None) -> Self:
+    def for_type(self, dtype: pa.DataType | None) -> Self:
         """For a column of this type."""
-        return type(self)(sort_of(kind))
+        return type(self)(sort_of(dtype))
 
     def read(self, cells: pa.Array) -> Any:
         """The values."""

@@ -58,19 +58,19 @@ def canonical_parts(values: pa.Array) -> Iterator[bytes | memoryview]:
     yield from _parts(plain)
 
 
-def name_of(kind: pa.DataType) -> str:
+def name_of(dtype: pa.DataType) -> str:
     """The name of a type, the same for types that hold the same values."""
-    if kind in WIDE:
-        return WIDE[kind]
-    if pa.types.is_struct(kind):
-        return f"struct<{', '.join(f'{field.name!r}: {name_of(field.type)}' for field in kind)}>"
-    if pa.types.is_map(kind):
-        return f"map<{name_of(kind.key_type)}, {name_of(kind.item_type)}>"
-    if pa.types.is_fixed_size_list(kind):
-        return f"list[{kind.list_size}]<{name_of(kind.value_type)}>"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"list<{name_of(kind.value_type)}>"
-    return str(kind)
+    if dtype in WIDE:
+        return WIDE[dtype]
+    if pa.types.is_struct(dtype):
+        return f"struct<{', '.join(f'{field.name!r}: {name_of(field.type)}' for field in dtype)}>"
+    if pa.types.is_map(dtype):
+        return f"map<{name_of(dtype.key_type)}, {name_of(dtype.item_type)}>"
+    if pa.types.is_fixed_size_list(dtype):
+        return f"list[{dtype.list_size}]<{name_of(dtype.value_type)}>"
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        return f"list<{name_of(dtype.value_type)}>"
+    return str(dtype)
 
 
 def _parts(values: Any) -> Iterator[bytes | memoryview]:

@@ -71,10 +71,10 @@ def rows_of(batch: pa.RecordBatch) -> Rows:
     return Rows(batch, (RowsOfFile(0, PLACE, 0),), 0, 0.0)
 
 
-def _as_planned(cells: pa.Array, kind: pa.DataType) -> pa.Array:
+def _as_planned(cells: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Cells with the type of the plan, from what Spark hands to a task: another width of offsets, or another name of the time zone."""
-    if cells.type == kind:
+    if cells.type == dtype:
         return cells
-    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(cells.type):
-        return cells.view(pa.int64()).view(kind)
-    return cells.cast(kind)
+    if pa.types.is_timestamp(dtype) and pa.types.is_timestamp(cells.type):
+        return cells.view(pa.int64()).view(dtype)
+    return cells.cast(dtype)

@@ -133,9 +133,9 @@ def narrowest(path: InputFile, info: FileInfo) -> dict[str, pa.DataType]:
     return {name: types[name]}
 
 
-def _bits(kind: pa.DataType) -> int:
+def _bits(dtype: pa.DataType) -> int:
     try:
-        return int(kind.bit_width)
+        return int(dtype.bit_width)
     except ValueError:
         return 1 << 20
 

@@ -82,13 +82,13 @@ class Columns:
         """The columns that are not in a file."""
         return set(self.types)
 
-    def column(self, path: InputFile, name: str, rows: int, kind: pa.DataType) -> pa.Array:
+    def column(self, path: InputFile, name: str, rows: int, dtype: pa.DataType) -> pa.Array:
         """One of these columns for some rows of a file; `kind` is its type, or for a format without types that of all cells."""
         place = list(self.types).index(name)
         text = self.texts[path][place]
-        if kind == pa.binary() and self.types[name] != kind:
-            return pa.repeat(pa.scalar(b"" if text is None else text.encode(), kind), rows)
-        return pa.repeat(pa.scalar(_value(text, kind), kind), rows)
+        if dtype == pa.binary() and self.types[name] != dtype:
+            return pa.repeat(pa.scalar(b"" if text is None else text.encode(), dtype), rows)
+        return pa.repeat(pa.scalar(_value(text, dtype), dtype), rows)
 
 
 def declared_sorts(sections: Iterable[object]) -> dict[str, str]:
@@ -187,9 +187,9 @@ def _is_date(text: str) -> bool:
         return False
 
 
-def _value(text: str | None, kind: pa.DataType) -> object:
-    if text is None or pa.types.is_null(kind):
+def _value(text: str | None, dtype: pa.DataType) -> object:
+    if text is None or pa.types.is_null(dtype):
         return None
-    if pa.types.is_integer(kind):
+    if pa.types.is_integer(dtype):
         return int(text) if _DIGITS.fullmatch(text) or (_INTEGER.fullmatch(text) and -(2**63) <= int(text) < 2**63) else None
-    return date.fromisoformat(text) if pa.types.is_date(kind) else text
+    return date.fromisoformat(text) if pa.types.is_date(dtype) else text

@@ -170,7 +170,7 @@ def ready(position: int, section: JobColumn) -> NoisyColumn:
     return _for_job(position, section, lambda: column_of(section))
 
 
-def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, textual: bool) -> NoisyColumn:
+def fitted(position: int, column: NoisyColumn, dtype: pa.DataType | None, *, textual: bool) -> NoisyColumn:
     """Return the column for the types of a job's input and output.
 
     Parameters
@@ -179,7 +179,7 @@ def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, text
         Number of the `[[column]]` entry.
     column : NoisyColumn
         From `ready`.
-    kind : pyarrow.DataType or None
+    dtype : pyarrow.DataType or None
         Type of the input column; None if the format has no types.
     textual : bool
         Whether the output's format has only text.
@@ -189,11 +189,11 @@ def fitted(position: int, column: NoisyColumn, kind: pa.DataType | None, *, text
     JobError
         If categories of a file do not fit.
     """
-    categories = None if column.categories is None else column.categories.for_type(kind)
+    categories = None if column.categories is None else column.categories.for_type(dtype)
     column = _for_job(position, column.section, lambda: _made(column.section, categories))
     reports = column.reports
-    if isinstance(reports, CategoryReports) and kind is not None and not reports.categories.are_text:
-        reports = replace(reports, type=value_type(kind))
+    if isinstance(reports, CategoryReports) and dtype is not None and not reports.categories.are_text:
+        reports = replace(reports, type=value_type(dtype))
     if isinstance(reports, PackedReports) and textual:
         reports = replace(reports, type=pa.string())
     if isinstance(reports, PairReports):

@@ -116,10 +116,10 @@ def _planned(rows: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.Recor
     return pa.RecordBatch.from_arrays(columns, list(types))
 
 
-def _labelled(cells: pa.Array, kind: pa.DataType) -> pa.Array:
-    if cells.type == kind or not pa.types.is_dictionary(kind):
+def _labelled(cells: pa.Array, dtype: pa.DataType) -> pa.Array:
+    if cells.type == dtype or not pa.types.is_dictionary(dtype):
         return cells
-    return pa.DictionaryArray.from_arrays(cells.indices, cells.dictionary.view(kind.value_type), ordered=kind.ordered, safe=False)
+    return pa.DictionaryArray.from_arrays(cells.indices, cells.dictionary.view(dtype.value_type), ordered=dtype.ordered, safe=False)
 
 
 def _blocks(source: SourceFile) -> tuple[Block, ...] | None:
@@ -172,8 +172,8 @@ def _places(schema: pa.Schema, layout: Layout) -> dict[str, tuple[Span, ...]] | 
     return found
 
 
-def _is_flat(kind: pa.DataType) -> bool:
-    return kind in TEXTS or (buffers_of(kind) == 2 and not pa.types.is_nested(kind) and not pa.types.is_dictionary(kind))
+def _is_flat(dtype: pa.DataType) -> bool:
+    return dtype in TEXTS or (buffers_of(dtype) == 2 and not pa.types.is_nested(dtype) and not pa.types.is_dictionary(dtype))
 
 
 def _part(source: SourceFile, flat: dict[str, tuple[pa.DataType, tuple[Span, ...]]], start: int, stop: int) -> pa.RecordBatch:
@@ -194,13 +194,13 @@ def _part(source: SourceFile, flat: dict[str, tuple[pa.DataType, tuple[Span, ...
     return pa.RecordBatch.from_pydict(columns)
 
 
-def _column(source: SourceFile, kind: pa.DataType, spans: tuple[Span, ...], start: int, rows: int, ends: np.ndarray | None) -> pa.Array:
+def _column(source: SourceFile, dtype: pa.DataType, spans: tuple[Span, ...], start: int, rows: int, ends: np.ndarray | None) -> pa.Array:
     # A batch without nulls may leave the bitmap out.
     valid = read_buffer(source, spans[0], start // 8, (rows + 7) // 8) if spans[0].length else None
     if ends is None:
-        width = kind.bit_width
+        width = dtype.bit_width
         data = read_buffer(source, spans[1], start * width // 8, (rows * width + 7) // 8)
-        return pa.Array.from_buffers(kind, rows, [valid, data])
+        return pa.Array.from_buffers(dtype, rows, [valid, data])
     first, last = int(ends[0]), int(ends[rows])
     own = pa.py_buffer(np.ascontiguousarray(ends[: rows + 1] - ends[0]))
-    return pa.Array.from_buffers(kind, rows, [valid, own, read_buffer(source, spans[2], first, last - first)])
+    return pa.Array.from_buffers(dtype, rows, [valid, own, read_buffer(source, spans[2], first, last - first)])

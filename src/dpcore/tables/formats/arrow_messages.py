@@ -133,24 +133,24 @@ def layout_of(source: SourceFile, block: Block) -> Layout:
     return Layout(batch.number(0, "<q"), spans, batch.table(3) is not None)
 
 
-def buffers_of(kind: pa.DataType) -> int | None:
+def buffers_of(dtype: pa.DataType) -> int | None:
     """Return the number of buffers of a field of a type, including its children; None if the type does not determine it."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return buffers_of(kind.storage_type)
-    if pa.types.is_dictionary(kind):
+    if isinstance(dtype, pa.BaseExtensionType):
+        return buffers_of(dtype.storage_type)
+    if pa.types.is_dictionary(dtype):
         return 2
-    if pa.types.is_null(kind):
+    if pa.types.is_null(dtype):
         return 0
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+    if pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype):
         return 3
-    if pa.types.is_nested(kind):
-        own = 1 if pa.types.is_struct(kind) or pa.types.is_fixed_size_list(kind) else 2
-        if own == 2 and not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
+    if pa.types.is_nested(dtype):
+        own = 1 if pa.types.is_struct(dtype) or pa.types.is_fixed_size_list(dtype) else 2
+        if own == 2 and not (pa.types.is_list(dtype) or pa.types.is_large_list(dtype) or pa.types.is_map(dtype)):
             return None
-        inner = [buffers_of(kind.field(place).type) for place in range(kind.num_fields)]
+        inner = [buffers_of(dtype.field(place).type) for place in range(dtype.num_fields)]
         return None if None in inner else own + sum(each for each in inner if each is not None)
     try:
-        return 2 if kind.bit_width else None
+        return 2 if dtype.bit_width else None
     except ValueError:
         return None
 

@@ -78,14 +78,14 @@ def _as_laid_out(values: pa.Array) -> pa.Array:
         return values
 
 
-def _laid_out(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_laid_out(field.type)) for field in kind])
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        made = pa.list_ if pa.types.is_list(kind) else pa.large_list
-        return made(kind.value_field.with_type(_laid_out(kind.value_type)))
-    if pa.types.is_decimal(kind):
-        return pa.binary(kind.bit_width // 8)
-    if pa.types.is_temporal(kind) and kind.bit_width <= 64:
-        return pa.int32() if kind.bit_width == 32 else pa.int64()
-    return BYTES.get(kind, kind)
+def _laid_out(dtype: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(dtype):
+        return pa.struct([field.with_type(_laid_out(field.type)) for field in dtype])
+    if pa.types.is_list(dtype) or pa.types.is_large_list(dtype):
+        made = pa.list_ if pa.types.is_list(dtype) else pa.large_list
+        return made(dtype.value_field.with_type(_laid_out(dtype.value_type)))
+    if pa.types.is_decimal(dtype):
+        return pa.binary(dtype.bit_width // 8)
+    if pa.types.is_temporal(dtype) and dtype.bit_width <= 64:
+        return pa.int32() if dtype.bit_width == 32 else pa.int64()
+    return BYTES.get(dtype, dtype)

@@ -148,19 +148,19 @@ def _cells(rows: int, offsets: npt.NDArray[np.int32], content: npt.NDArray[np.ui
     return pa.Array.from_buffers(pa.binary(), rows, [None, pa.py_buffer(offsets), pa.py_buffer(content)], null_count=0)
 
 
-def _typed(path: InputFile, first: int, name: str, kind: pa.DataType, cells: pa.Array) -> pa.Array:
+def _typed(path: InputFile, first: int, name: str, dtype: pa.DataType, cells: pa.Array) -> pa.Array:
     """Cells as values of a type."""
-    if kind == pa.binary():
+    if dtype == pa.binary():
         return cells
     text = decoded(cells)
-    if kind == pa.string():
+    if dtype == pa.string():
         return text
     text = pc.if_else(pc.is_in(text, value_set=pa.array(NULLS)), pa.scalar(None, pa.string()), text)
     try:
-        return text.cast(kind)
+        return text.cast(dtype)
     except pa.ArrowInvalid:
-        row = first + _first_unlike(text, kind)
-        problem = f"row {row} (counted from 0 below the header), column {name!r}: the cell is not {_expected(kind)}"
+        row = first + _first_unlike(text, dtype)
+        problem = f"row {row} (counted from 0 below the header), column {name!r}: the cell is not {_expected(dtype)}"
         raise DataError(f"{path}: {problem}") from None
 
 
@@ -174,20 +174,20 @@ def decoded(cells: pa.Array) -> pa.Array:
         return pc.replace_with_mask(cells, odd, pa.array(mended, cells.type)).cast(pa.string())
 
 
-def _first_unlike(text: pa.Array, kind: pa.DataType) -> int:
+def _first_unlike(text: pa.Array, dtype: pa.DataType) -> int:
     """The first text that is no value of a type, by halving."""
     start, stop = 0, len(text)
     while stop - start > 1:
         middle = (start + stop) // 2
         try:
-            text[start:middle].cast(kind)
+            text[start:middle].cast(dtype)
             start = middle
         except pa.ArrowInvalid:
             stop = middle
     return start
 
 
-def _expected(kind: pa.DataType) -> str:
-    if pa.types.is_boolean(kind):
+def _expected(dtype: pa.DataType) -> str:
+    if pa.types.is_boolean(dtype):
         return "true or false, 1 or 0"
-    return "an integer" if pa.types.is_integer(kind) else "a number"
+    return "an integer" if pa.types.is_integer(dtype) else "a number"

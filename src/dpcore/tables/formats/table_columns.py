@@ -55,7 +55,7 @@ class TableColumns:
         """The columns that are not in a file."""
         return (set(self.schema.names) - set(own().names)) | set(self.values[path])
 
-    def column(self, path: InputFile, name: str, rows: int, kind: pa.DataType) -> pa.Array:
+    def column(self, path: InputFile, name: str, rows: int, dtype: pa.DataType) -> pa.Array:
         """One of those columns for some rows: the value of the partition, or null for one that the file lacks."""
         value = self.values[path].get(name)
-        return pa.nulls(rows, kind) if value is None or not value.is_valid else pa.repeat(value.cast(kind), rows)
+        return pa.nulls(rows, dtype) if value is None or not value.is_valid else pa.repeat(value.cast(dtype), rows)

@@ -171,22 +171,22 @@ def open_writer(output_format: Format, sink: Any, schema: pa.Schema, compression
             return CsvTable(sink, schema)
 
 
-def written_type(kind: pa.DataType, output_format: Format) -> pa.DataType:
+def written_type(dtype: pa.DataType, output_format: Format) -> pa.DataType:
     """The type as which kept values of a type are written: one of which the writer can take every value."""
-    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    is_bytes = pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype)
     if output_format == "csv" and is_bytes:
         return pa.string()
-    if output_format == "parquet" and pa.types.is_timestamp(kind) and kind.unit == "s":
-        return pa.timestamp("ms", kind.tz)
-    return kind
+    if output_format == "parquet" and pa.types.is_timestamp(dtype) and dtype.unit == "s":
+        return pa.timestamp("ms", dtype.tz)
+    return dtype
 
 
-def written(values: pa.Array, kind: pa.DataType) -> pa.Array:
+def written(values: pa.Array, dtype: pa.DataType) -> pa.Array:
     """Return kept values as their `written_type`: U+FFFD stands for bytes that are not UTF-8, null for times that it cannot represent."""
-    if values.type == kind:
+    if values.type == dtype:
         return values
-    if not pa.types.is_timestamp(kind):
+    if not pa.types.is_timestamp(dtype):
         return decoded(values.cast(pa.binary()))
     seconds = values.view(pa.int64())
     told = pc.and_(pc.greater_equal(seconds, -FARTHEST_SECOND), pc.less_equal(seconds, FARTHEST_SECOND))
-    return pc.if_else(told, values, pa.scalar(None, values.type)).cast(kind)
+    return pc.if_else(told, values, pa.scalar(None, values.type)).cast(dtype)

@@ -47,21 +47,21 @@ ARROW_TYPES = {
 }
 
 
-def database_type(kind: pa.DataType | None) -> str | None:
+def database_type(dtype: pa.DataType | None) -> str | None:
     """The type that a column has in an expression; None if it cannot be used in one.
 
     Parameters
     ----------
-    kind : pyarrow.DataType or None
+    dtype : pyarrow.DataType or None
         None is text of a format without types.
     """
-    if kind is None:
+    if dtype is None:
         return "VARCHAR"
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_integer(kind):
-        return "UBIGINT" if kind == pa.uint64() else "BIGINT"
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision},{kind.scale})" if 0 <= kind.scale <= kind.precision <= MOST_DIGITS else None
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    if pa.types.is_integer(dtype):
+        return "UBIGINT" if dtype == pa.uint64() else "BIGINT"
+    if pa.types.is_decimal(dtype):
+        return f"DECIMAL({dtype.precision},{dtype.scale})" if 0 <= dtype.scale <= dtype.precision <= MOST_DIGITS else None
     kinds = {
         "BOOLEAN": pa.types.is_boolean,
         "DOUBLE": pa.types.is_floating,
@@ -72,11 +72,11 @@ def database_type(kind: pa.DataType | None) -> str | None:
         "INTERVAL": pa.types.is_duration,
         "NULL": pa.types.is_null,
     }
-    return next((name for name, is_kind in kinds.items() if is_kind(kind)), None)
+    return next((name for name, is_kind in kinds.items() if is_kind(dtype)), None)
 
 
-def _is_view(kind: pa.DataType) -> bool:
-    return hasattr(pa, "string_view") and kind == pa.string_view()
+def _is_view(dtype: pa.DataType) -> bool:
+    return hasattr(pa, "string_view") and dtype == pa.string_view()
 
 
 def readable(cells: pa.Array, wanted: str) -> pa.Array:

@@ -70,27 +70,27 @@ class Categories:
             return pa.bool_()
         return pa.int64() if self.labels is None else self.labels.type
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a column of this type can hold these categories; dictionaries count as what they hold."""
-        kind = value_type(kind)
-        if pa.types.is_null(kind):
+        dtype = value_type(dtype)
+        if pa.types.is_null(dtype):
             return True
-        if pa.types.is_temporal(kind):
-            return self._times is not None and times.holds(kind, self._times[0])
+        if pa.types.is_temporal(dtype):
+            return self._times is not None and times.holds(dtype, self._times[0])
         texts, integers = (
-            kind in TEXT_TYPES or kind == VIEW,
-            kind in INTEGER_TYPES or kind in plain.FLOATS or pa.types.is_boolean(kind) or pa.types.is_decimal(kind),
+            dtype in TEXT_TYPES or dtype == VIEW,
+            dtype in INTEGER_TYPES or dtype in plain.FLOATS or pa.types.is_boolean(dtype) or pa.types.is_decimal(dtype),
         )
         if self.path is not None:
             return texts or integers
-        return texts if self.are_text else pa.types.is_boolean(kind) if self.are_answers else integers
+        return texts if self.are_text else pa.types.is_boolean(dtype) if self.are_answers else integers
 
-    def are_stored_as(self, kind: pa.DataType) -> bool:
+    def are_stored_as(self, dtype: pa.DataType) -> bool:
         """Whether a column of this type can hold each of these categories, and others, as it is."""
-        kind = value_type(kind)
+        dtype = value_type(dtype)
         if self.path is not None:
-            return kind in TEXT_TYPES or kind in INTEGER_TYPES
-        return kind in (TEXT_TYPES if self.are_text else INTEGER_TYPES)
+            return dtype in TEXT_TYPES or dtype in INTEGER_TYPES
+        return dtype in (TEXT_TYPES if self.are_text else INTEGER_TYPES)
 
     @property
     def wanted_to_store(self) -> str:
@@ -109,7 +109,7 @@ class Categories:
         held = f"{text} or {integers}" if self.path is not None else text if self.are_text else "bool" if self.are_answers else integers
         return f"{held}, or a dictionary of these"
 
-    def for_type(self, kind: pa.DataType | None) -> Categories:
+    def for_type(self, dtype: pa.DataType | None) -> Categories:
         """These categories for a column of this type: those of a file become integers if the column's are. None is text.
 
         Raises
@@ -120,11 +120,11 @@ class Categories:
         if self.path is None or self.labels is None:
             return self
         if (
-            kind is None
-            or pa.types.is_temporal(value_type(kind))
-            or value_type(kind) in TEXT_TYPES
-            or value_type(kind) == VIEW
-            or pa.types.is_null(value_type(kind))
+            dtype is None
+            or pa.types.is_temporal(value_type(dtype))
+            or value_type(dtype) in TEXT_TYPES
+            or value_type(dtype) == VIEW
+            or pa.types.is_null(value_type(dtype))
         ):
             return Categories(self.k, self.labels)
         try:
@@ -220,34 +220,34 @@ class Categories:
             absent = pc.is_in(values, value_set=nulls).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
         return codes, absent if absent is not None and absent.any() else None
 
-    def _of_type(self, kind: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
+    def _of_type(self, dtype: pa.DataType) -> tuple[pa.Array, npt.NDArray[np.int32] | None]:
         """The categories as values of a type, without those that it cannot hold; and, if some are left out, the codes of the others."""
-        if self.labels is None or kind == self.labels.type:
+        if self.labels is None or dtype == self.labels.type:
             return self.labels, None
-        if kind in TEXT_TYPES or kind == pa.binary():
-            return self.labels.cast(kind), None
-        held = _fits(self.labels.to_numpy(), kind)
-        searched = pa.array(self.labels.to_numpy()[held]).cast(kind)
+        if dtype in TEXT_TYPES or dtype == pa.binary():
+            return self.labels.cast(dtype), None
+        held = _fits(self.labels.to_numpy(), dtype)
+        searched = pa.array(self.labels.to_numpy()[held]).cast(dtype)
         # What is not found has number -1, which picks the last.
         return searched, None if held.all() else np.append(np.flatnonzero(held), UNKNOWN).astype(np.int32)
 
-    def all_fit(self, kind: pa.DataType) -> bool:
+    def all_fit(self, dtype: pa.DataType) -> bool:
         """Whether a column of this type can hold every category."""
-        kind = value_type(kind)
-        if self.are_text or kind not in INTEGER_TYPES:
-            return self.are_text and kind in TEXT_TYPES
-        return bool(_fits(np.array([self.k - 1]) if self.labels is None else self.labels.to_numpy(), kind).all())
+        dtype = value_type(dtype)
+        if self.are_text or dtype not in INTEGER_TYPES:
+            return self.are_text and dtype in TEXT_TYPES
+        return bool(_fits(np.array([self.k - 1]) if self.labels is None else self.labels.to_numpy(), dtype).all())
 
-    def values(self, codes: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
+    def values(self, codes: npt.NDArray[Any], dtype: pa.DataType) -> pa.Array:
         """The categories of codes in [0, k), as an array of this type."""
         if self.labels is None:
-            return pa.array(codes).cast(kind)
-        return self.labels.cast(kind).take(pa.array(codes))
+            return pa.array(codes).cast(dtype)
+        return self.labels.cast(dtype).take(pa.array(codes))
 
 
-def value_type(kind: pa.DataType) -> pa.DataType:
+def value_type(dtype: pa.DataType) -> pa.DataType:
     """Type of the values of a dictionary; any other type is its own."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+    return dtype.value_type if pa.types.is_dictionary(dtype) else dtype
 
 
 def integer_view(values: pa.Array) -> npt.NDArray[Any]:
@@ -267,8 +267,8 @@ def _codes_as_they_are(values: pa.Array) -> npt.NDArray[Any]:
     return np.minimum(codes, np.uint64(INT64_MAX)).view(np.int64) if codes.dtype == np.uint64 else codes
 
 
-def _fits(numbers: npt.NDArray[np.int64], kind: pa.DataType) -> npt.NDArray[np.bool_]:
-    limits = np.iinfo(str(kind))
+def _fits(numbers: npt.NDArray[np.int64], dtype: pa.DataType) -> npt.NDArray[np.bool_]:
+    limits = np.iinfo(str(dtype))
     return (numbers >= limits.min) & (numbers <= min(int(limits.max), INT64_MAX))
 
 

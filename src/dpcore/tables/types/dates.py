@@ -25,15 +25,15 @@ LENGTH = len("2013-01-31")
 SEPARATORS = (ord(" "), ord("T"))
 
 
-def holds_days(kind: pa.DataType) -> bool:
+def holds_days(dtype: pa.DataType) -> bool:
     """Whether a column of this type can hold dates; a timestamp with a time zone needs that of its zone."""
-    kind = value_type(kind)
-    if pa.types.is_timestamp(kind) and kind.tz is not None:
+    dtype = value_type(dtype)
+    if pa.types.is_timestamp(dtype) and dtype.tz is not None:
         try:
-            pc.local_timestamp(pa.array([0], kind))
+            pc.local_timestamp(pa.array([0], dtype))
         except (pa.ArrowException, ValueError):
             return False
-    return pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_null(kind) or kind in TEXT_TYPES or kind == VIEW
+    return pa.types.is_date(dtype) or pa.types.is_timestamp(dtype) or pa.types.is_null(dtype) or dtype in TEXT_TYPES or dtype == VIEW
 
 
 def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:

@@ -35,16 +35,16 @@ CHUNK_DIGITS = 9
 """A power of ten by which a word and a remainder are divided within 64 bits."""
 
 
-def digits_of(kind: pa.DataType) -> int | None:
+def digits_of(dtype: pa.DataType) -> int | None:
     """Digits behind the point of a decimal type, or of labels of one; None of other types. Hundreds are counted in ones."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return max(int(kind.scale), 0) if pa.types.is_decimal(kind) else None
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    return max(int(dtype.scale), 0) if pa.types.is_decimal(dtype) else None
 
 
-def reach_of(kind: pa.DataType) -> int:
+def reach_of(dtype: pa.DataType) -> int:
     """A number that every cell of this type of decimals or integers, or of labels of one, is below, and above its negative."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return int(10 ** max(kind.precision - kind.scale, 0)) if pa.types.is_decimal(kind) else 2**64
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    return int(10 ** max(dtype.precision - dtype.scale, 0)) if pa.types.is_decimal(dtype) else 2**64
 
 
 def ratio_of(number: float) -> tuple[int, int]:

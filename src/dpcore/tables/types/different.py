@@ -18,22 +18,22 @@ BYTES = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), *VIEWS)
 WANTED = "a type with values that are equal or not: numbers, text, bool, dates, times, durations or decimals"
 
 
-def sort_of(kind: pa.DataType | None) -> str | None:
+def sort_of(dtype: pa.DataType | None) -> str | None:
     """The sort of values that a type holds, which are compared with each other; None if it cannot be compared. No type is text."""
-    if kind is None:
+    if dtype is None:
         return "text"
-    kind = value_type(kind)
-    if kind == pa.null():
+    dtype = value_type(dtype)
+    if dtype == pa.null():
         return "nothing"
-    if kind == pa.uint64() or pa.types.is_floating(kind):
-        return "uint64" if kind == pa.uint64() else "float"
-    if kind in INTEGER_TYPES or pa.types.is_boolean(kind):
-        return "bool" if pa.types.is_boolean(kind) else "integer"
-    if pa.types.is_date(kind):
+    if dtype == pa.uint64() or pa.types.is_floating(dtype):
+        return "uint64" if dtype == pa.uint64() else "float"
+    if dtype in INTEGER_TYPES or pa.types.is_boolean(dtype):
+        return "bool" if pa.types.is_boolean(dtype) else "integer"
+    if pa.types.is_date(dtype):
         return "date"
-    if pa.types.is_decimal(kind) or pa.types.is_temporal(kind):
-        return None if pa.types.is_interval(kind) else str(kind)
-    return "text" if kind in BYTES or pa.types.is_fixed_size_binary(kind) else None
+    if pa.types.is_decimal(dtype) or pa.types.is_temporal(dtype):
+        return None if pa.types.is_interval(dtype) else str(dtype)
+    return "text" if dtype in BYTES or pa.types.is_fixed_size_binary(dtype) else None
 
 
 def compared_as(sort: str) -> pa.DataType:

@@ -16,7 +16,7 @@ VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()} if hasatt
 """A view points into buffers that hold other rows' text."""
 
 
-def kept_type(kind: pa.DataType) -> pa.DataType:
+def kept_type(dtype: pa.DataType) -> pa.DataType:
     """Return the plain type of the same values: without dictionaries, views, extensions, and metadata of nested fields.
 
     Raises
@@ -24,23 +24,23 @@ def kept_type(kind: pa.DataType) -> pa.DataType:
     pyarrow.ArrowNotImplementedError
         If there is none.
     """
-    if isinstance(kind, pa.BaseExtensionType):
-        return kept_type(kind.storage_type)
-    if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return kept_type(kind.value_type)
-    if pa.types.is_struct(kind):
-        return pa.struct([_kept_field(field) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(_kept_field(kind.key_field), _kept_field(kind.item_field))
-    if pa.types.is_fixed_size_list(kind):
-        return pa.list_(_kept_field(kind.value_field), kind.list_size)
-    if pa.types.is_large_list(kind):
-        return pa.large_list(_kept_field(kind.value_field))
-    if pa.types.is_list(kind):
-        return pa.list_(_kept_field(kind.value_field))
-    if pa.types.is_nested(kind):
-        raise pa.ArrowNotImplementedError(str(kind))
-    return VIEWS.get(kind, kind)
+    if isinstance(dtype, pa.BaseExtensionType):
+        return kept_type(dtype.storage_type)
+    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
+        return kept_type(dtype.value_type)
+    if pa.types.is_struct(dtype):
+        return pa.struct([_kept_field(field) for field in dtype])
+    if pa.types.is_map(dtype):
+        return pa.map_(_kept_field(dtype.key_field), _kept_field(dtype.item_field))
+    if pa.types.is_fixed_size_list(dtype):
+        return pa.list_(_kept_field(dtype.value_field), dtype.list_size)
+    if pa.types.is_large_list(dtype):
+        return pa.large_list(_kept_field(dtype.value_field))
+    if pa.types.is_list(dtype):
+        return pa.list_(_kept_field(dtype.value_field))
+    if pa.types.is_nested(dtype):
+        raise pa.ArrowNotImplementedError(str(dtype))
+    return VIEWS.get(dtype, dtype)
 
 
 def _kept_field(field: pa.Field) -> pa.Field:

@@ -72,13 +72,13 @@ class KeyColumn:
         """Return nothing: a row without a key is in no group."""
         return ()
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a column of this type can hold keys."""
-        return value_type(kind) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null()) or value_type(kind) == VIEW
+        return value_type(dtype) in (*TEXT_TYPES, *INTEGER_TYPES, *DAY_TYPES, pa.null()) or value_type(dtype) == VIEW
 
-    def for_type(self, kind: pa.DataType | None) -> KeyColumn:
+    def for_type(self, dtype: pa.DataType | None) -> KeyColumn:
         """The same column, of this type."""
-        return replace(self, type=None if kind is None else value_type(kind))
+        return replace(self, type=None if dtype is None else value_type(dtype))
 
     def encoded(self, cells: pa.Array) -> pa.Array:
         """Each cell as bytes; null where it is no key."""

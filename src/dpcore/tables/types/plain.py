@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 FLOATS = (pa.float16(), pa.float32(), pa.float64())
 
 
-def is_more_than_numbers(kind: pa.DataType) -> bool:
+def is_more_than_numbers(dtype: pa.DataType) -> bool:
     """Whether `numbers` makes numbers of this type, which has none by itself."""
-    return bool(pa.types.is_boolean(kind) or pa.types.is_decimal(kind) or pa.types.is_null(kind))
+    return bool(pa.types.is_boolean(dtype) or pa.types.is_decimal(dtype) or pa.types.is_null(dtype))
 
 
-def unit_type(kind: pa.DataType) -> pa.DataType:
+def unit_type(dtype: pa.DataType) -> pa.DataType:
     """The type of units that a column of this type holds, as a pass over them reads it: without dictionaries and views."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.large_string() if VIEW is not None and kind == VIEW else kind
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    return pa.large_string() if VIEW is not None and dtype == VIEW else dtype
 
 
 def numbers(cells: pa.Array) -> pa.Array:

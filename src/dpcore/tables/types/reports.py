@@ -108,9 +108,9 @@ class CategoryReports(_OneColumn):
         kind = found.get(name)
         return None if kind is not None and self.categories.accepts(kind) and self.can_hold(kind) else name
 
-    def can_hold(self, kind: pa.DataType) -> bool:
+    def can_hold(self, dtype: pa.DataType) -> bool:
         """Whether a column of a type that the categories accept can hold each of them; of a file's it is not known yet."""
-        return self.categories.path is not None or self.categories.all_fit(kind)
+        return self.categories.path is not None or self.categories.all_fit(dtype)
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
         """The categories of the codes."""
@@ -240,12 +240,12 @@ def stored_bytes(types: Types) -> int:
     return sum(_bytes(kind) for kind in types.values())
 
 
-def _bytes(kind: pa.DataType) -> int:
-    kind = value_type(kind)
-    if pa.types.is_struct(kind):
-        return sum(_bytes(field.type) for field in kind)
+def _bytes(dtype: pa.DataType) -> int:
+    dtype = value_type(dtype)
+    if pa.types.is_struct(dtype):
+        return sum(_bytes(field.type) for field in dtype)
     try:
-        return max(int(kind.bit_width) // 8, 1)
+        return max(int(dtype.bit_width) // 8, 1)
     except ValueError:  # text, lists
         return STRING_BYTES
 

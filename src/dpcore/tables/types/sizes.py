@@ -19,16 +19,16 @@ OFFSETS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.i
 """Types whose text lies between two offsets."""
 
 
-def varies(kind: pa.DataType) -> bool:
+def varies(dtype: pa.DataType) -> bool:
     """Whether two values of a type may differ in size."""
-    if pa.types.is_null(kind):
+    if pa.types.is_null(dtype):
         return False
-    if pa.types.is_struct(kind):
-        return any(varies(field.type) for field in kind)
-    if pa.types.is_fixed_size_list(kind):
-        return varies(kind.value_type)
+    if pa.types.is_struct(dtype):
+        return any(varies(field.type) for field in dtype)
+    if pa.types.is_fixed_size_list(dtype):
+        return varies(dtype.value_type)
     try:
-        return not kind.bit_width or pa.types.is_dictionary(kind)
+        return not dtype.bit_width or pa.types.is_dictionary(dtype)
     except ValueError:
         return True
 
@@ -89,9 +89,9 @@ def _list_bytes(lists: Any) -> Sizes:
     return within
 
 
-def _fixed_bytes(kind: pa.DataType) -> int:
+def _fixed_bytes(dtype: pa.DataType) -> int:
     try:
-        return max(int(kind.bit_width) // 8, 1)
+        return max(int(dtype.bit_width) // 8, 1)
     except ValueError:
         return 1
 

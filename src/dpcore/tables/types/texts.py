@@ -59,36 +59,36 @@ def answers(cells: pa.Array) -> pa.Array:
     return pc.if_else(found.is_valid(), known, pa.array(others, mask=numbers.is_null().to_numpy(zero_copy_only=False)))
 
 
-def _read(cells: pa.Array, kind: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
+def _read(cells: pa.Array, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
     """All cells at once; else those that are written as most numbers are at once, and each different one of the others by itself."""
-    parsed = _cast(cells, kind)
+    parsed = _cast(cells, dtype)
     if parsed is not None:
         return parsed
     nulls = pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary()))
-    simple = pc.fill_null(pc.match_substring_regex(cells, SIMPLE[kind]), False)  # noqa: FBT003
-    parsed = _cast(pc.if_else(simple, cells, None), kind)
+    simple = pc.fill_null(pc.match_substring_regex(cells, SIMPLE[dtype]), False)  # noqa: FBT003
+    parsed = _cast(pc.if_else(simple, cells, None), dtype)
     if parsed is None:
-        return _each(pc.if_else(nulls, None, cells), kind, rule)
+        return _each(pc.if_else(nulls, None, cells), dtype, rule)
     others = pc.and_not(cells.is_valid(), pc.or_(nulls, simple))
-    return pc.replace_with_mask(parsed, others, _each(cells.filter(others), kind, rule))
+    return pc.replace_with_mask(parsed, others, _each(cells.filter(others), dtype, rule))
 
 
-def _each(cells: pa.Array, kind: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
+def _each(cells: pa.Array, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
     """Each different cell by itself."""
     different = cells.dictionary_encode()
-    meanings = pa.array([_meaning(cell, kind, rule) for cell in different.dictionary.to_pylist()], kind)
+    meanings = pa.array([_meaning(cell, dtype, rule) for cell in different.dictionary.to_pylist()], dtype)
     return meanings.take(different.indices)
 
 
-def _cast(cells: pa.Array, kind: pa.DataType) -> pa.Array | None:
+def _cast(cells: pa.Array, dtype: pa.DataType) -> pa.Array | None:
     try:
-        return cells.cast(pa.string()).cast(kind)
+        return cells.cast(pa.string()).cast(dtype)
     except pa.ArrowInvalid:
         return None
 
 
-def _meaning(cell: bytes, kind: pa.DataType, rule: Callable[[bytes], Any]) -> Any:
-    parsed = _cast(pa.array([cell], pa.binary()), kind)
+def _meaning(cell: bytes, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> Any:
+    parsed = _cast(pa.array([cell], pa.binary()), dtype)
     return rule(cell.strip(BLANKS)) if parsed is None else parsed[0].as_py()
 
 

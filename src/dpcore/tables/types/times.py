@@ -19,16 +19,16 @@ FAR = 2**62
 TEXTS = (pa.string(), pa.large_string(), pa.binary())
 
 
-def holds(kind: pa.DataType, sort: str) -> bool:
+def holds(dtype: pa.DataType, sort: str) -> bool:
     """Whether a column of this type holds values of a sort; dates are also the days of timestamps."""
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_null(kind) or kind in TEXTS[:2] or kind == VIEW:
+    dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+    if pa.types.is_null(dtype) or dtype in TEXTS[:2] or dtype == VIEW:
         return True
     if sort == "date":
-        return bool(pa.types.is_date(kind) or (pa.types.is_timestamp(kind) and kind.tz is None))
+        return bool(pa.types.is_date(dtype) or (pa.types.is_timestamp(dtype) and dtype.tz is None))
     if sort in {"timestamp", "instant"}:
-        return bool(pa.types.is_timestamp(kind)) and (kind.tz is None) == (sort == "timestamp")
-    return bool(pa.types.is_time(kind) if sort == "time" else pa.types.is_duration(kind))
+        return bool(pa.types.is_timestamp(dtype)) and (dtype.tz is None) == (sort == "timestamp")
+    return bool(pa.types.is_time(dtype) if sort == "time" else pa.types.is_duration(dtype))
 
 
 def wanted(sort: str) -> str:

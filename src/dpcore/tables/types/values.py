@@ -51,10 +51,10 @@ class Values(Protocol):
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a column may have this type."""
 
-    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:
+    def missing_keys(self, dtype: pa.DataType | None) -> tuple[str, ...]:
         """Keys of the job that are not given, and that cells of a column of this type can call for; None is text."""
 
     def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
@@ -93,11 +93,11 @@ class Numbers:
         """The types, listed."""
         return "one of " + ", ".join(map(str, self.types))
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it is one of them."""
-        return kind in self.types
+        return dtype in self.types
 
-    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+    def missing_keys(self, dtype: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
         """`missing`: any column can hold nulls."""
         return ("missing",) if self.missing is None else ()
 
@@ -154,13 +154,13 @@ class YesOrNo:
         """The types, in words."""
         return f"bool, or an integer type with 0 and 1. {IN_WORDS}"
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it is one of them."""
-        return kind == pa.bool_() or kind in INTEGER_TYPES
+        return dtype == pa.bool_() or dtype in INTEGER_TYPES
 
-    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:
+    def missing_keys(self, dtype: pa.DataType | None) -> tuple[str, ...]:
         """`missing`, and `unknown` where a cell can be another integer."""
-        return not_given(missing=self.missing, unknown=False if kind == pa.bool_() else self.unknown)
+        return not_given(missing=self.missing, unknown=False if dtype == pa.bool_() else self.unknown)
 
     def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
         """The answers, nulls filled."""
@@ -206,11 +206,11 @@ class Codes:
         """The types, in words."""
         return self.categories.wanted_to_store
 
-    def accepts(self, kind: pa.DataType) -> bool:
+    def accepts(self, dtype: pa.DataType) -> bool:
         """Whether it can hold the categories."""
-        return self.categories.are_stored_as(kind)
+        return self.categories.are_stored_as(dtype)
 
-    def missing_keys(self, kind: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
+    def missing_keys(self, dtype: pa.DataType | None) -> tuple[str, ...]:  # noqa: ARG002
         """`missing` and `unknown`."""
         return not_given(missing=self.missing, unknown=self.unknown)
 

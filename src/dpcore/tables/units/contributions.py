@@ -156,11 +156,11 @@ def _named(units: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(units, value_set=nulls), pa.scalar(None, pa.binary()), units)
 
 
-def compared_type(kind: pa.DataType) -> pa.DataType:
+def compared_type(dtype: pa.DataType) -> pa.DataType:
     """The type in which units of a type are compared: integers or bytes."""
-    if pa.types.is_temporal(kind):
-        return pa.int32() if kind.bit_width == 32 else pa.int64()
-    return BYTES.get(kind, kind)
+    if pa.types.is_temporal(dtype):
+        return pa.int32() if dtype.bit_width == 32 else pa.int64()
+    return BYTES.get(dtype, dtype)
 
 
 def _comparable(units: pa.Array) -> pa.Array:

@@ -56,20 +56,20 @@ def hash_key(position: StreamPosition) -> bytes:
     return words.astype("<u8").tobytes()
 
 
-def is_hashed(kind: pa.DataType) -> bool:
+def is_hashed(dtype: pa.DataType) -> bool:
     """Whether cells of a type take part: those that a query can read, and no nested ones."""
-    if pa.types.is_dictionary(kind):
-        return is_hashed(kind.value_type) and not pa.types.is_dictionary(kind.value_type)
-    if isinstance(kind, pa.BaseExtensionType):
+    if pa.types.is_dictionary(dtype):
+        return is_hashed(dtype.value_type) and not pa.types.is_dictionary(dtype.value_type)
+    if isinstance(dtype, pa.BaseExtensionType):
         return False
-    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind)
-    is_time = pa.types.is_temporal(kind) and not pa.types.is_interval(kind)
-    return bool(pa.types.is_null(kind) or is_number or is_time or _is_bytes(kind))
+    is_number = pa.types.is_integer(dtype) or pa.types.is_floating(dtype) or pa.types.is_decimal(dtype) or pa.types.is_boolean(dtype)
+    is_time = pa.types.is_temporal(dtype) and not pa.types.is_interval(dtype)
+    return bool(pa.types.is_null(dtype) or is_number or is_time or _is_bytes(dtype))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    plain = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    return bool(plain or pa.types.is_fixed_size_binary(kind) or kind in VIEWS)
+def _is_bytes(dtype: pa.DataType) -> bool:
+    plain = pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype)
+    return bool(plain or pa.types.is_fixed_size_binary(dtype) or dtype in VIEWS)
 
 
 def types_of_rows(infos: Iterable[FileInfo]) -> dict[str, pa.DataType]:
