@@ -97,7 +97,7 @@ speed-table: $(VENV)/installed-test  ## write the tables of docs/speed.md and th
 	$(VENV)/bin/python docs/speed_tables.py
 
 # Rules of the project that no linter knows: layers, docstrings, citations, words, lengths, and stubs as mypy reads them.
-HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py methods.py)
+HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py methods.py module_state.py)
 
 lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the project's own rules
 	$(VENV)/bin/ruff check

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore import _files as atomic
+from dpcore._disk import files as atomic
 from dpcore.tables.output import metadata
 from support.jobs import COLUMNS, FORMATS, Workplace, damage, peak_memory, people, read_table, start, write_table
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dpcore._files import AtomicFolder, remove_stale
-from dpcore._sealed_files import SealedFile, content_digest, finish, folder_digest, identity, move_into_place
+from dpcore._disk.files import AtomicFolder, remove_stale
+from dpcore._disk.sealed_files import SealedFile, content_digest, finish, folder_digest, identity, move_into_place
 from dpcore.errors import StorageError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="a folder cannot be locked there")
@@ -90,9 +90,8 @@ def test_a_folder_with_other_files_than_its_attempts_said_is_not_sealed(tmp_path
 
 
 def test_folders_of_processes_that_died_are_removed_and_others_stay(tmp_path):
-    program = (
-        "import os, sys; from pathlib import Path; from dpcore._files import AtomicFolder; AtomicFolder(Path(sys.argv[1])); os._exit(1)"
-    )
+    made = "AtomicFolder(Path(sys.argv[1])); os._exit(1)"
+    program = f"import os, sys; from pathlib import Path; from dpcore._disk.files import AtomicFolder; {made}"
     subprocess.run([sys.executable, "-c", program, str(tmp_path / "out")], check=False)
     running = AtomicFolder(tmp_path / "out")
     assert len(list(tmp_path.iterdir())) == 4

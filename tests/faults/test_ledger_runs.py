@@ -17,8 +17,9 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule, run_state_machine_as_test
 
-from dpcore import Privacy, _sealed_files
-from dpcore._sealed_files import SealedFile, move_into_place
+from dpcore import Privacy
+from dpcore._disk import sealed_files
+from dpcore._disk.sealed_files import SealedFile, move_into_place
 from dpcore.accounting import Ledger
 from dpcore.accounting.ledger import rows
 from dpcore.accounting.ledger.amounts import Amount
@@ -135,13 +136,13 @@ TestRuns.settings = settings(max_examples=8, stateful_step_count=15, deadline=No
 
 def careless(monkeypatch):
     """Locks of live processes are not looked at."""
-    monkeypatch.setattr(_sealed_files, "try_lock", lambda _: True)
+    monkeypatch.setattr(sealed_files, "try_lock", lambda _: True)
 
 
 def greedy(monkeypatch):
     """A name that was taken is taken back."""
-    monkeypatch.setattr(_sealed_files, "identity", lambda _: None)
-    monkeypatch.setattr(_sealed_files, "move_into_place", lambda file, overwrite: file.temporary.replace(file.path))
+    monkeypatch.setattr(sealed_files, "identity", lambda _: None)
+    monkeypatch.setattr(sealed_files, "move_into_place", lambda file, overwrite: file.temporary.replace(file.path))
 
 
 def generous(monkeypatch):

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("fcntl", reason="locks of POSIX")
 
 from dpcore import Privacy
-from dpcore._sealed_files import SealedFile, move_into_place, sync_folder
+from dpcore._disk.sealed_files import SealedFile, move_into_place, sync_folder
 from dpcore.accounting import Ledger
 from dpcore.accounting.ledger.states import Event, State
 from dpcore.errors import ParameterError, ParameterTypeError

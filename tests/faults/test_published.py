@@ -11,9 +11,10 @@ import threading
 
 import pytest
 
-from dpcore import _sealed_files, cli
-from dpcore._sealed_files import move_into_place
-from dpcore._signals import Deferred
+from dpcore import cli
+from dpcore._disk import sealed_files
+from dpcore._disk.sealed_files import move_into_place
+from dpcore._disk.signals import Deferred
 from dpcore.accounting import Ledger
 from dpcore.tables.output import publication
 from dpcore.tables.output.publication import Publication
@@ -166,7 +167,7 @@ def test_a_folder_that_cannot_be_synced_leaves_no_output_that_is_not_told_of(pla
         if len(calls) == failing:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(folder))
 
-    monkeypatch.setattr(_sealed_files, "sync_folder", sync)
+    monkeypatch.setattr(sealed_files, "sync_folder", sync)
     monkeypatch.setattr(publication, "sync_folder", sync)
     done = place.privatize("--overwrite") if overwrite else place.privatize()
     assert done.code == (4 if len(calls) == failing else 0), done.said

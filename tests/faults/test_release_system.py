@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore import _files as atomic
+from dpcore._disk import files as atomic
 from dpcore.accounting import Ledger, rho_pure, zcdp_rho
 from dpcore.privacy import Privacy
 from dpcore.tables.output import publication

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore._sealed_files import move_into_place
+from dpcore._disk.sealed_files import move_into_place
 from dpcore.accounting import Ledger
 from dpcore.tables.output import publication
 from support.jobs import FORMATS, peak_memory, start, write_table

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dpcore._locks import NameLock
+from dpcore._disk.locks import NameLock
 from dpcore.errors import JobError
 from dpcore.rng import JobKey
 from dpcore.spark import privatize

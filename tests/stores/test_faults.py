@@ -204,8 +204,8 @@ def test_an_answer_that_is_lost_after_the_object_is_complete_is_no_failure(place
 
 
 def test_a_disk_that_fails_during_an_upload_shows_no_part_of_it(s3: Store, tmp_path, monkeypatch):
-    from dpcore import _stores
-    from dpcore._addresses import Address
+    from dpcore._disk import stores
+    from dpcore._disk.addresses import Address
 
     content = tmp_path / "content"
     content.write_bytes(bytes(40 << 20))
@@ -214,7 +214,7 @@ def test_a_disk_that_fails_during_an_upload_shows_no_part_of_it(s3: Store, tmp_p
         yield bytes(20 << 20)
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(_stores, "_parts", failing)
+    monkeypatch.setattr(stores, "_parts", failing)
     with pytest.raises(StorageError, match="Input/output error"):
-        _stores.upload(content, Address.of(s3.address("o")), "0" * 64, overwrite=False)
+        stores.upload(content, Address.of(s3.address("o")), "0" * 64, overwrite=False)
     assert s3.names() == []

@@ -133,14 +133,14 @@ def test_a_ledger_knows_an_object_again(place, store: Store, staging):
 
 KILLED = """
 import os, signal
-from dpcore import _stores
+from dpcore._disk import stores
 def die(*args, **more):
     os.kill(os.getpid(), signal.SIGKILL)
 {}
 from dpcore.cli import main
 main()
 """
-STEPS = {"before the upload": "_stores._send = die", "after it": "send = _stores._send\n_stores._send = lambda *each: (send(*each), die())"}
+STEPS = {"before the upload": "stores._send = die", "after it": "send = stores._send\nstores._send = lambda *each: (send(*each), die())"}
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -166,9 +166,9 @@ def test_a_killed_job_is_completed(place, store: Store, staging, step, way, endi
 
 
 def test_two_jobs_with_one_output_do_not_both_write_it(place, store: Store, staging):
-    from dpcore._addresses import Address
-    from dpcore._locks import NameLock
-    from dpcore._staging import staged
+    from dpcore._disk.addresses import Address
+    from dpcore._disk.locks import NameLock
+    from dpcore._disk.staging import staged
 
     write_table(people(30), place.source)
     place.target = store.address("o.parquet")
@@ -183,18 +183,18 @@ def test_two_jobs_with_one_output_do_not_both_write_it(place, store: Store, stag
 
 
 def test_an_object_that_appears_meanwhile_stays(place, store: Store, staging, monkeypatch):
-    from dpcore import _stores
+    from dpcore._disk import stores
 
     write_table(people(30), place.source)
     place.target = store.address("o.csv")
     place.write_job(JOB)
-    send = _stores._send
+    send = stores._send
 
     def send_after_another(file, address):
         send(file, address)
         store.put("o.csv", b"of another job")
 
-    monkeypatch.setattr(_stores, "_send", send_after_another)
+    monkeypatch.setattr(stores, "_send", send_after_another)
     done = place.privatize()
     assert done.code == 4
     assert "File exists" in done.err
@@ -203,11 +203,11 @@ def test_an_object_that_appears_meanwhile_stays(place, store: Store, staging, mo
 
 
 def test_a_large_object_is_sent_in_parts(store: Store, tmp_path):
-    from dpcore import _stores
-    from dpcore._addresses import Address
-    from dpcore._files import digest_of
+    from dpcore._disk import stores
+    from dpcore._disk.addresses import Address
+    from dpcore._disk.files import digest_of
 
     content = tmp_path / "content"
     content.write_bytes(os.urandom(1 << 20) * 21)
-    _stores.upload(content, Address.of(store.address("large")), digest_of(content), overwrite=False)
+    stores.upload(content, Address.of(store.address("large")), digest_of(content), overwrite=False)
     assert store.get("large") == content.read_bytes()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore import Privacy
-from dpcore._sealed_files import SealedFile, move_into_place
+from dpcore._disk.sealed_files import SealedFile, move_into_place
 from dpcore.accounting import Ledger
 from dpcore.accounting.ledger import database
 

@@ -148,7 +148,7 @@ def _table_before_sidecar() -> None:
 
 
 def _overwritten_one_by_one() -> None:
-    from dpcore._sealed_files import move_into_place
+    from dpcore._disk.sealed_files import move_into_place
     from dpcore.tables.output.publication import Publication
 
     def show(_self: Any, files: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpcore._commands import SHORT
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._terminal import form_option
 
 HELP = """Measure the speed of dpcore on this machine, beside other packages and beside bounds.

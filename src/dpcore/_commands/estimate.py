@@ -8,7 +8,7 @@ import click
 
 from dpcore._commands import SHORT
 from dpcore._commands.options import WithoutPandas, check_engine, engine_options, log_option, report_option, threads_option
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._terminal import form_option
 
 HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.

@@ -7,7 +7,7 @@ import json
 import click
 
 from dpcore._commands import SHORT
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._terminal import form_option, wants_json
 from dpcore._version import __version__
 

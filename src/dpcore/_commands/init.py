@@ -9,7 +9,7 @@ import click
 
 from dpcore._commands import SHORT
 from dpcore._commands.options import WithoutPandas
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 
 HELP = """Draft a job for a table, with comments that explain it.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpcore._commands import SHORT
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._terminal import form_option
 
 HELP = """Keep a privacy budget in a file, so that no number of jobs can spend more than you allow.

@@ -8,7 +8,7 @@ import click
 
 from dpcore._commands import SHORT
 from dpcore._commands.options import WithoutPandas, check_engine, engine_options, job_options
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 
 HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from dpcore._commands import SHORT
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 
 HELP = """Measure figures, tables and theorems of the literature again, on simulated data.
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from dpcore._files import AtomicFile, remove_stale
-from dpcore._signals import Deferred
+from dpcore._disk.files import AtomicFile, remove_stale
+from dpcore._disk.signals import Deferred
 from dpcore._version import __version__
 from dpcore.bench.bands import Ratio
 from dpcore.bench.results import Absent, Broken, Jitter, Results, Row, Timed

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dpcore._stores import ObjectVersion
+    from dpcore._disk.stores import ObjectVersion
     from dpcore.frames.source import FrameSource
     from dpcore.tables.inputs import Reader
     from dpcore.tables.pieces import Piece

@@ -37,7 +37,7 @@ from dpcore.tables.types.reports import CategoryReports
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.pieces import FileInfo
     from dpcore.tables.places import Place

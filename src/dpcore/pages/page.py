@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from dpcore._files import AtomicFile, remove_stale
-from dpcore._signals import Deferred
+from dpcore._disk.files import AtomicFile, remove_stale
+from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.pages.numbers import counted, json_text, plain_number, rounded_up
 from dpcore.pages.printable import breakable, printable_lines

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError
 from dpcore.query.encoders import Categorical, OfNumbers
 from dpcore.query.groups import ListedGroups

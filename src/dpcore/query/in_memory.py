@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpcore._backend import default_threads
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._validation import check_integer
 from dpcore.errors import StorageError, reason
 from dpcore.query.local_backend import LocalPasses
@@ -25,7 +25,7 @@ from dpcore.tables.progress import shown_by
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.query.backend import Passes, Room
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob

@@ -37,7 +37,7 @@ from dpcore.tables.units.row_random_bits import ByValue
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator
     from dpcore.query.groups import Grouping

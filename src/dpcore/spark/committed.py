@@ -6,7 +6,7 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore._files import NO_DIGEST, digest_of
+from dpcore._disk.files import NO_DIGEST, digest_of
 from dpcore.accounting.ledger.states import reason_of
 from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.spark.committers import check_committers

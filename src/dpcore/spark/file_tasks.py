@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from dpcore._files import NO_DIGEST, digest_of
+from dpcore._disk.files import NO_DIGEST, digest_of
 from dpcore.errors import DataError, DpcoreError, StorageError, reason
 from dpcore.spark.noise_tasks import typed
 from dpcore.spark.workers import partition_number

@@ -6,9 +6,9 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore._files import AtomicFolder
-from dpcore._sealed_files import move_into_place
-from dpcore._signals import Deferred
+from dpcore._disk.files import AtomicFolder
+from dpcore._disk.sealed_files import move_into_place
+from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.spark.file_tasks import empty_file, sidecar_of
 from dpcore.tables.output import metadata
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpcore._addresses import Location
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.sections import Format
 
 LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_")

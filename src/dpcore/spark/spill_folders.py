@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from dpcore._locks import remove_if_unlocked, try_lock
+from dpcore._disk.locks import remove_if_unlocked, try_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

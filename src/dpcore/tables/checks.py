@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpcore._addresses import Address
-from dpcore._stores import has_bucket
+from dpcore._disk.addresses import Address
+from dpcore._disk.stores import has_bucket
 from dpcore.errors import JobError, ParameterTypeError
 from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.near_names import suggestion
@@ -23,7 +23,7 @@ from dpcore.tables.types.plain import unit_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.tables.pieces import FileInfo
     from dpcore.tables.places import Place
     from dpcore.tables.sections import JobFile

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from dpcore import _stores
-from dpcore._addresses import Address
+from dpcore._disk import stores
+from dpcore._disk.addresses import Address
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.tables.formats import arrow as arrow_input
 from dpcore.tables.formats import csv as csv_input
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from dpcore._addresses import Location
-    from dpcore._stores import ObjectVersion
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.stores import ObjectVersion
     from dpcore.tables.formats.table_columns import TableColumns
     from dpcore.tables.partitions import Columns, Found
     from dpcore.tables.pieces import Cut, FileInfo, Piece
@@ -189,7 +189,7 @@ def _root_of_delta(root: Location) -> Location | None:
     if not is_installed():
         return None
     try:
-        log = _stores.kind(root.below(LOG)) == "folder" if isinstance(root, Address) else (root / LOG).is_dir()
+        log = stores.kind(root.below(LOG)) == "folder" if isinstance(root, Address) else (root / LOG).is_dir()
     except (OSError, ValueError) as error:  # What is wrong with the path is said where it is read.
         if isinstance(error, StorageError):
             raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dpcore._addresses import SCHEMES, Address, is_address
+from dpcore._disk.addresses import SCHEMES, Address, is_address
 from dpcore.errors import JobError
 
 SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")

@@ -6,8 +6,8 @@ import glob
 import re
 from typing import TYPE_CHECKING
 
-from dpcore import _stores
-from dpcore._addresses import Address
+from dpcore._disk import stores
+from dpcore._disk.addresses import Address
 from dpcore.errors import StorageError
 from dpcore.tables.formats.logs import check_no_log_in
 from dpcore.tables.partitions import is_hidden
@@ -26,12 +26,12 @@ def named_objects(address: Address, key: str, endings: tuple[str, ...]) -> list[
     StorageError
         If there are none, or the store refuses or fails.
     """
-    kind = _stores.kind(address)
+    kind = stores.kind(address)
     if kind == "object":
         check_no_log_in(address, [])
         return [(address, (), str(address.parent))]
     if kind == "folder":
-        every = _stores.listed(address)
+        every = stores.listed(address)
         check_no_log_in(address, every)
         found = [(each, _folders(each, address), str(address)) for each in every]
         return [each for each in found if _is_data(each) and (not endings or each[0].suffix.lower() in endings)]
@@ -56,7 +56,7 @@ def _matching(address: Address) -> list[Found]:
     fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
     root = Address(address.scheme, address.bucket, "/".join(parts[:fixed]))
     pattern = pattern_of(parts[fixed:])
-    every = _stores.listed(root, recursive=len(parts) > fixed + 1 or parts[fixed] == "**")
+    every = stores.listed(root, recursive=len(parts) > fixed + 1 or parts[fixed] == "**")
     found: list[Found] = [
         (each, _folders(each, root), str(root)) for each in every if pattern.fullmatch(each.key[len(root.key) :].strip("/"))
     ]

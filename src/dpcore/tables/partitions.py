@@ -20,7 +20,7 @@ from dpcore.tables.sources import Partitioned
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.tables.pieces import FileInfo
     from dpcore.tables.sources import InputFile
 

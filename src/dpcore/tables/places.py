@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcore._addresses import Address, Location
+from dpcore._disk.addresses import Address, Location
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.tables.local_paths import address_of
 

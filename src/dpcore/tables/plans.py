@@ -15,7 +15,7 @@ from dpcore.tables.types.decimals import common_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.tables.output.charge import Charge
     from dpcore.tables.output.publication import Publication
     from dpcore.tables.pieces import FileInfo

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from dpcore._addresses import is_address
+from dpcore._disk.addresses import is_address
 from dpcore.errors import StorageError, reason
 from dpcore.rng import STREAM_VERSION
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from dpcore import _stores
-from dpcore._addresses import Address, Location
-from dpcore._files import digest_of
-from dpcore._stores import ObjectVersion
+from dpcore._disk import stores
+from dpcore._disk.addresses import Address, Location
+from dpcore._disk.files import digest_of
+from dpcore._disk.stores import ObjectVersion
 from dpcore.errors import JobError, StorageError, reason
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def version_of(path: InputFile) -> Version | ObjectVersion:
     """
     place = place_of(path)
     if isinstance(place, Address):
-        return _stores.version(place)
+        return stores.version(place)
     try:
         state = place.stat()
     except (OSError, ValueError) as error:
@@ -122,10 +122,10 @@ def version_of(path: InputFile) -> Version | ObjectVersion:
 def size_of(place: Location) -> int | None:
     """The size of a file or an object; None if there is none. Raises OSError if that cannot be found out."""
     try:
-        return _stores.version(place).size if isinstance(place, Address) else place.stat().st_size
+        return stores.version(place).size if isinstance(place, Address) else place.stat().st_size
     except FileNotFoundError:
         return None
-    except _stores.StoreError as error:
+    except stores.StoreError as error:
         if error.is_absence:
             return None
         raise
@@ -141,8 +141,8 @@ def bytes_of(place: Location) -> bytes:
     if not isinstance(place, Address):
         return place.read_bytes()
     try:
-        return _stores.content(place)
-    except _stores.StoreError as error:
+        return stores.content(place)
+    except stores.StoreError as error:
         if error.is_absence:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place)) from None
         raise
@@ -150,7 +150,7 @@ def bytes_of(place: Location) -> bytes:
 
 def digest_of_file(place: Location, stop: threading.Event | None = None) -> str:
     """SHA-256 of a file or an object, or of a part of it if `stop` is set meanwhile; raises OSError if it cannot be read."""
-    return _stores.digest(place, stop) if isinstance(place, Address) else digest_of(place, stop)
+    return stores.digest(place, stop) if isinstance(place, Address) else digest_of(place, stop)
 
 
 @contextlib.contextmanager
@@ -172,7 +172,7 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
     """
     found = found or version_of(path)
     place = place_of(path)
-    file, now = _stores.opened_object(place) if isinstance(place, Address) else _opened_file(path, place)
+    file, now = stores.opened_object(place) if isinstance(place, Address) else _opened_file(path, place)
     with file:
         try:
             check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
@@ -180,7 +180,7 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
         except Exception as error:
             _check_unchanged(path, file, found)
             if isinstance(place, Address) and isinstance(error, StorageError):
-                raise _stores.with_cause(error) from None
+                raise stores.with_cause(error) from None
             raise
         _check_unchanged(path, file, found)
 
@@ -203,8 +203,8 @@ def _check_unchanged(path: InputFile, file: pa.NativeFile, found: Version | Obje
 def _version_now(place: Address) -> ObjectVersion | None:
     """The version of an object; None if it was removed."""
     try:
-        return _stores.version(place)
-    except _stores.StoreError as error:
+        return stores.version(place)
+    except stores.StoreError as error:
         if error.is_absence:
             return None
         raise

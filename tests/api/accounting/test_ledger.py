@@ -460,7 +460,7 @@ def test_wrong_budgets_are_refused_and_leave_no_file(tmp_path, options, error, m
 def test_ledgers_are_loaded_when_they_are_used():
     program = (
         "import sys, dpcore.accounting; "
-        "print([name for name in ('sqlite3', 'dpcore._exact.intervals', 'dpcore._sealed_files', 'scipy') if name in sys.modules])"
+        "print([name for name in ('sqlite3', 'dpcore._exact.intervals', 'dpcore._disk.sealed_files', 'scipy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -197,7 +197,7 @@ def test_a_write_that_fails_leaves_the_former_file(tmp_path: Path, monkeypatch: 
     def fail(*_: object) -> None:
         raise StorageError("no space")
 
-    monkeypatch.setattr("dpcore._files.AtomicFile.write", fail)
+    monkeypatch.setattr("dpcore._disk.files.AtomicFile.write", fail)
     with pytest.raises(StorageError):
         document.write(path, results(row("gaussian")))
     assert path.read_bytes() == before

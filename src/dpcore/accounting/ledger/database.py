@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcore._addresses import argument
+from dpcore._disk.addresses import argument
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:

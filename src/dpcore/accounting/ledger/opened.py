@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from dpcore import _sealed_files
+from dpcore._disk import sealed_files
 from dpcore.accounting.ledger import database, rows
 from dpcore.accounting.ledger.spends import Entry
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.accounting.ledger.amounts import Amount
     from dpcore.accounting.ledger.rows import Checked
     from dpcore.accounting.ledger.states import Event
@@ -97,7 +97,7 @@ class OpenLedger:
         finished = {
             number
             for number, state, outputs in runs
-            if state == "published" or _sealed_files.finish(outputs.files, outputs.replaces, overwrite=outputs.overwrite)
+            if state == "published" or sealed_files.finish(outputs.files, outputs.replaces, overwrite=outputs.overwrite)
         }
         if not finished:
             return ()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.accounting.ledger.states import Event, State
 
 
@@ -87,11 +87,11 @@ class Reservation(OneProcess):
         OSError
             If the ledger cannot be written.
         """
-        from dpcore._sealed_files import SealedFile
+        from dpcore._disk.sealed_files import SealedFile
 
         every = tuple(files)
         if not every or not all(isinstance(file, SealedFile) for file in every):
-            raise ParameterTypeError("files must hold at least one dpcore._sealed_files.SealedFile, and no objects of other types")
+            raise ParameterTypeError("files must hold at least one dpcore._disk.sealed_files.SealedFile, and no objects of other types")
         self._to("seal", files=every, overwrite=bool(overwrite))
 
     def published(self) -> None:

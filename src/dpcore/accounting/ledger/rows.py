@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from dpcore._addresses import location_of
-from dpcore._sealed_files import SealedFile, identity, sync_folder
+from dpcore._disk.addresses import location_of
+from dpcore._disk.sealed_files import SealedFile, identity, sync_folder
 from dpcore._version import __version__
 from dpcore.accounting.ledger import database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file

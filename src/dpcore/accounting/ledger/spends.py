@@ -10,7 +10,7 @@ from dpcore.privacy import written_down, written_up
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.accounting.ledger.amounts import Amount
     from dpcore.accounting.ledger.states import State
     from dpcore.privacy import Relation

@@ -10,11 +10,11 @@ import click
 import numpy as np
 import pyarrow as pa
 
-from dpcore._addresses import Address
-from dpcore._files import AtomicFile, remove_stale
-from dpcore._signals import Deferred
-from dpcore._staging import staged, staging_folder
-from dpcore._stores import has_bucket
+from dpcore._disk.addresses import Address
+from dpcore._disk.files import AtomicFile, remove_stale
+from dpcore._disk.signals import Deferred
+from dpcore._disk.staging import staged, staging_folder
+from dpcore._disk.stores import has_bucket
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.errors import JobError, StorageError
 from dpcore.jobs.commands.log import Logged, logged
@@ -31,7 +31,7 @@ from dpcore.tables.sources import exists
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.jobs.estimate_page import EstimatePages
 
 LINES = 8

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dpcore._addresses import argument
+from dpcore._disk.addresses import argument
 from dpcore._terminal import echo
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.jobs.commands import draft

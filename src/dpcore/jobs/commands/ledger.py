@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpcore._addresses import argument
+from dpcore._disk.addresses import argument
 from dpcore._terminal import echo, print_table, wants_json
 from dpcore.errors import JobError, StorageError
 from dpcore.jobs.commands import ledger_text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dpcore._addresses import argument
+from dpcore._disk.addresses import argument
 from dpcore._terminal import echo, print_table
 from dpcore.jobs import privatize_page as page
 from dpcore.jobs.commands import privatize_text, words

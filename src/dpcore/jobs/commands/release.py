@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore._terminal import echo, print_table
 from dpcore.errors import StorageError, reason
 from dpcore.jobs.commands import words

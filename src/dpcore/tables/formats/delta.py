@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from dpcore._addresses import Address
+from dpcore._disk.addresses import Address
 from dpcore.errors import JobError, StorageError
 from dpcore.tables.formats.table_columns import TableColumns
 from dpcore.tables.sources import Partitioned
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.tables.sources import InputFile
 
 Answer = TypeVar("Answer")

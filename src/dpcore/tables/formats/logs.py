@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from dpcore import _stores
+from dpcore._disk import stores
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from dpcore._addresses import Address
+    from dpcore._disk.addresses import Address
 
 FOLDERS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 """Folders in which a log is, and whose it is."""
@@ -41,10 +41,10 @@ def check_no_log_in(root: Address, objects: Sequence[Address]) -> None:
             raise refusal(root.below(iceberg[1]) if iceberg[1] else root, "Iceberg")
     for parent in root.parents:
         for name, kind in FOLDERS.items():
-            if _stores.kind(parent.below(name)) == "folder":
+            if stores.kind(parent.below(name)) == "folder":
                 raise refusal(parent, kind)
         below = parent.below("metadata")
-        if any(_ICEBERG.fullmatch(each.key[len(parent.key) :].strip("/")) for each in _stores.listed(below, recursive=False)):
+        if any(_ICEBERG.fullmatch(each.key[len(parent.key) :].strip("/")) for each in stores.listed(below, recursive=False)):
             raise refusal(parent, "Iceberg")
 
 

@@ -8,8 +8,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore._addresses import argument
-from dpcore._sealed_files import content_digest, has_content
+from dpcore._disk.addresses import argument
+from dpcore._disk.sealed_files import content_digest, has_content
 from dpcore.accounting import Ledger
 from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
 from dpcore.privacy import Privacy
@@ -20,9 +20,9 @@ from dpcore.tables.run_ids import run_ids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dpcore._addresses import Location
-    from dpcore._locks import NameLock
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.locks import NameLock
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.accounting import Budget, Entry, Reservation
     from dpcore.tables.sections import JobFile
 

@@ -13,7 +13,7 @@ from dpcore.tables.sources import Where, bytes_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
     from dpcore.privacy import Privacy
     from dpcore.tables.randomise import NoisyColumn
     from dpcore.tables.sections import Format, JobFile

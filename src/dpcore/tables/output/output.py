@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import pyarrow as pa
 
-from dpcore._files import NO_DIGEST
+from dpcore._disk.files import NO_DIGEST
 from dpcore.errors import StorageError, reason
 from dpcore.tables.output import metadata
 from dpcore.tables.output.writers import open_writer
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from dpcore._addresses import Location
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.output.publication import Publication
     from dpcore.tables.sections import Format
 

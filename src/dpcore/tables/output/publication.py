@@ -14,12 +14,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from dpcore._addresses import Address
-from dpcore._files import AtomicFile, remove_stale
-from dpcore._locks import NameLock
-from dpcore._sealed_files import has_content, move_into_place, remove_output, sync_folder
-from dpcore._signals import Deferred
-from dpcore._staging import staged, staging_folder
+from dpcore._disk.addresses import Address
+from dpcore._disk.files import AtomicFile, remove_stale
+from dpcore._disk.locks import NameLock
+from dpcore._disk.sealed_files import has_content, move_into_place, remove_output, sync_folder
+from dpcore._disk.signals import Deferred
+from dpcore._disk.staging import staged, staging_folder
 from dpcore.accounting.ledger.states import reason_of
 from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.tables.output import metadata
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import TracebackType
 
-    from dpcore._addresses import Location
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.output.charge import Charge
 
 State = Literal["planned", "reserved", "sealed", "published", "done"]

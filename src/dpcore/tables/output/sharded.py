@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from dpcore._addresses import Location
-    from dpcore._sealed_files import SealedFile
+    from dpcore._disk.addresses import Location
+    from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.output.publication import Publication
     from dpcore.tables.sections import Format
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore import _stores
-from dpcore._addresses import Address, Location
+from dpcore._disk import stores
+from dpcore._disk.addresses import Address, Location
 from dpcore.errors import DataError, StorageError, reason
 from dpcore.tables.sections import MOST_SHARDS
 from dpcore.tables.sources import Where, bytes_of, size_of
@@ -155,7 +155,7 @@ def named_shards(paths: Iterable[Location]) -> Iterator[tuple[Location, Shard]]:
 def _manifests_in(folder: Location) -> list[Location]:
     """What has the ending of a manifest in a folder."""
     if isinstance(folder, Address):
-        return [each for each in _stores.listed(folder, recursive=False) if is_manifest(each.name)]
+        return [each for each in stores.listed(folder, recursive=False) if is_manifest(each.name)]
     return sorted(folder.glob(f"*{ENDING}"))
 
 

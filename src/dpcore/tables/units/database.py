@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from dpcore._signals import Deferred
+from dpcore._disk.signals import Deferred
 from dpcore.errors import StorageError
 from dpcore.tables.pipeline import POLL_SECONDS, UNFINISHED
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
-    from dpcore._addresses import Address
+    from dpcore._disk.addresses import Address
 
 VARIABLE = "DPCORE_STAGING"
 """Names another folder in the environment, such as one with more room."""

@@ -14,16 +14,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcore._addresses import Address
-from dpcore._locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
-from dpcore._sealed_files import SealedFile, folder_digest, move_into_place, sync_folder
+from dpcore._disk.addresses import Address
+from dpcore._disk.locks import OPEN_FILES_MOVE, is_same_file, remove_if_unlocked, try_lock
+from dpcore._disk.sealed_files import SealedFile, folder_digest, move_into_place, sync_folder
 from dpcore.errors import StorageError, reason
 
 if TYPE_CHECKING:
     import threading
     from collections.abc import Mapping
 
-    from dpcore._addresses import Location
+    from dpcore._disk.addresses import Location
 
 READ_BYTES = 1 << 20
 NO_DIGEST = "0" * 64

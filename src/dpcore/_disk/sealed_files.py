@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpcore import _stores
-from dpcore._addresses import Address, Location
-from dpcore._locks import OPEN_FILES_MOVE, try_lock
+from dpcore._disk import stores
+from dpcore._disk.addresses import Address, Location
+from dpcore._disk.locks import OPEN_FILES_MOVE, try_lock
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def move_into_place(file: SealedFile, *, overwrite: bool) -> None:
     """
     try:
         if isinstance(file.path, Address):
-            _stores.upload(file.temporary, file.path, file.sha256, overwrite=overwrite)
+            stores.upload(file.temporary, file.path, file.sha256, overwrite=overwrite)
             file.temporary.unlink(missing_ok=True)
         elif overwrite:
             if _is_folder(file.path):
@@ -132,7 +132,7 @@ def _is_same(one: Path, other: Path) -> bool:
 def remove_output(path: Location) -> None:
     """Remove a file, an object, or a folder with all that is in it: the name of a folder is gone before its files are."""
     if isinstance(path, Address):
-        _stores.delete(path)
+        stores.delete(path)
         return
     if not _is_folder(path):
         path.unlink(missing_ok=True)
@@ -176,7 +176,7 @@ def sync_folder(folder: Path) -> None:
 def identity(path: Location) -> str | None:
     """Return a text that differs for every later file with this name; None if there is no file."""
     if isinstance(path, Address):
-        return _stores.identity(path)
+        return stores.identity(path)
     try:
         status = path.lstat()
     except FileNotFoundError:
@@ -264,7 +264,7 @@ def _settle(file: SealedFile) -> None:
 def has_content(file: SealedFile) -> bool:
     """Whether the name has the sealed content; raises StorageError if a store does not say."""
     if isinstance(file.path, Address):
-        return _stores.has_content(file.path, file.sha256)
+        return stores.has_content(file.path, file.sha256)
     return content_digest(file.path) == file.sha256
 
 

@@ -16,7 +16,7 @@ import os
 import re
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from dpcore._addresses import Address, advice
+from dpcore._disk.addresses import Address, advice
 from dpcore.errors import JobError, StorageError
 
 if TYPE_CHECKING:
