@@ -112,7 +112,6 @@ def check(keystream: Keystream, case: Drawing, n: int, element: int, bits: Itera
     return found
 
 
-@pytest.mark.some(34)
 @pytest.mark.parametrize("name", QUICK)
 def test_no_bit_moves_two_owners(name: str, keystream: Keystream) -> None:
     case = CASES[name]
