@@ -163,15 +163,15 @@ def test_tables_that_a_ledger_knows_are_finished_by_the_next_command(place, ledg
 
 PAUSED = """
 import sys, time
-from dpcore.query.made_rows import Table
-batches = Table.batches
+from dpcore.query.made_rows import SyntheticTable
+batches = SyntheticTable.batches
 def paused(self):
     parts = batches(self, 1000)
     yield next(parts)
     print("drawn", file=sys.stderr, flush=True)
     time.sleep(30)
     yield from parts
-Table.batches = paused
+SyntheticTable.batches = paused
 from dpcore.cli import main
 main()
 """

@@ -51,7 +51,6 @@ def test_accurate_tier_equals_fast_path_at_every_level(law: Law) -> None:
             assert same_bits(law.draw(n), expected), level
 
 
-@pytest.mark.some(2)
 @pytest.mark.parametrize("law", ALL, ids=str)
 def test_exact_tier_equals_fast_path(law: Law, pool: ExactPool) -> None:
     n = EXACT_SAMPLES.get(law, FEW)

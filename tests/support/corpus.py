@@ -26,7 +26,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dpcore.batch import parse_release_job
 from dpcore.cli import run
+from dpcore.tables.run_ids import run_ids
 from kinds import NO_DELTA
 from kinds.tables import NUMBERS
 from support import every_query
@@ -34,7 +36,7 @@ from support.jobs import EVERY_MECHANISM, KEY, health_survey, read_table, write_
 from support.releases import inline
 
 ROOT = Path(__file__).resolve().parents[2]
-GOLDEN = ROOT / "tests" / "golden" / "documents.json"
+GOLDEN, IDS = (ROOT / "tests" / "golden" / name for name in ("documents.json", "run_ids.json"))
 EXAMPLES = {path.stem: path for path in sorted((ROOT / "examples").glob("*.toml"))}
 FLIGHTS = {path.stem: path for path in sorted((ROOT / "examples" / "nycflights13").glob("*.toml"))}
 ROWS, PEOPLE = 400, 60
@@ -269,11 +271,14 @@ def main(target: Path) -> None:
 
 
 def add() -> list[str]:
-    """Add the digests of new cases to the golden ones, as a new kind needs it; return their names."""
+    """Add the digests of new cases to the golden ones, and ids of runs, as a new kind needs them; return what was added."""
     known = json.loads(GOLDEN.read_text(encoding="utf-8"))
     new = {name: digests(found) for name, found in made([name for name in CASES if name not in known])}
     GOLDEN.write_text(_text_of({name: (known | new)[name] for name in CASES}), encoding="utf-8")
-    return list(new)
+    ids = json.loads(IDS.read_text(encoding="utf-8"))
+    more = {name: run_ids(parse_release_job(job))[-1] for name, job in every_query.LATER_JOBS.items() if name not in ids}
+    IDS.write_text(json.dumps(ids | more, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [*new, *(f"run id of {name}" for name in more)]
 
 
 def made(names: Iterable[str]) -> Iterator[tuple[str, Documents]]:

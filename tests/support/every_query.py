@@ -50,6 +50,19 @@ TYPES = {
 }  # fmt: skip
 
 
+LATER_JOBS: dict[str, dict[str, Any]] = {
+    f"kind {kind}": {
+        "version": 1,
+        "input": {"path": "/srv/table.parquet"},
+        "output": {"path": "/srv/answers.json"},
+        "privacy": {"max_epsilon": 1e3, **UNITS["person"]},
+        "query": [{"name": name, "epsilon": 1.0, **keys} for name, keys in KINDS.items() if keys["kind"] == kind],
+    }
+    for kind in dict.fromkeys(keys["kind"] for name, keys in KINDS.items() if name not in FIRST)
+}
+"""Jobs with the examples of each kind that came later, by names: the ids of their runs are frozen."""
+
+
 def is_asked(name: str, groups: str, absent: str, unit: str) -> bool:
     """Whether a job may ask it."""
     keys = KINDS[name]

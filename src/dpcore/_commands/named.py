@@ -39,6 +39,5 @@ class Group(click.Group):
     """The command `dpcore`, whose help lists the subcommands without importing them."""
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list."""
         with formatter.section("Commands"):
             formatter.write_dl(sorted(SHORT.items()))

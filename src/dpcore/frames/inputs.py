@@ -96,7 +96,6 @@ class FrameInput(Inputs):
         return (1,)
 
     def inspect(self, path: InputFile) -> FileInfo:
-        """The schema of the frame."""
         (info,) = shielded(path, (source.info() for source in [self.source]))
         return info
 
@@ -124,7 +123,6 @@ def _is_read_as(dtype: pa.DataType, planned: pa.DataType) -> bool:
 
 
 def _digest(source: FrameSource, names: Sequence[str]) -> int:
-    """A checksum of some columns."""
     found, before = 0, [_Labels()] * len(names)
     for batch in source.batches(names, DIGEST_ROWS):
         found = zlib.crc32(pa.RecordBatch.from_arrays(batch.columns, names=batch.schema.names).serialize(), found)

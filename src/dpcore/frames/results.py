@@ -298,7 +298,6 @@ class TableResult:
         return pages.paths
 
     def _whole(self) -> dict[str, Any]:
-        """The document of the job."""
         if self._answered.document is None:
             raise ParameterError("the batch of this answer has not ended; read it after the with block")
         return self._answered.document
@@ -332,7 +331,6 @@ def _view(answer: dict[str, Any], typed: dict[str, Any] | None = None) -> View:
 
 
 def _line(row: Row) -> str:
-    """A number with its interval."""
     value, lower, upper = row.shown
     if row.value is None:
         return "no value"
@@ -347,7 +345,6 @@ def _error(stderr: object) -> str:
 
 
 def _protected(privacy: Privacy, unit: str) -> str:
-    """The guarantee in words."""
     change = "one row" if unit == "row" else f"the rows of one {unit}"
     verb = "differ by the values of" if privacy.relation == "replace" else "differ by the presence of"
     delta = f", δ = {rounded_up(privacy.delta, SIGNIFICANT)}" if privacy.delta else ""

@@ -31,7 +31,6 @@ class EstimatePages(Pages):
         super().__init__(folder, name)
 
     def content(self, subject: Estimates) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The page of some estimates."""
         from dpcore.jobs.estimate_sections import section_of
 
         whole = subject.whole

@@ -59,7 +59,6 @@ def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
 
 
 def _number(found: ColumnEstimate) -> dict[str, Any]:
-    """A mean or a proportion."""
     estimate, percent = found.estimate, found.kind == "proportion"
     value, (lower, upper) = float(estimate.value), map(float, found.interval)
     numbers = readable([value, lower, upper, found.consistent], float(estimate.stderr), percent=percent)

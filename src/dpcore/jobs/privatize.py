@@ -132,7 +132,6 @@ def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None,
 
 
 def _output(plan: Plan, threads: int) -> TableOutput:
-    """The output of a plan."""
     kind, compression = plan.job.output.resolved_format, plan.job.output.resolved_compression
     if plan.shards:
         said = metadata.schema_metadata(plan.job)

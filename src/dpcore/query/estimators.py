@@ -157,7 +157,6 @@ class OneColumn(Estimator):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The column of the query."""
         return ((self.section.column, self.cells),)
 
 
@@ -169,16 +168,13 @@ class OneDraw(Estimator):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """The noise of the draw."""
         return (described(self.mechanism),)
 
     @property
     def rho(self) -> float | None:
-        """ρ of its draw."""
         return rho_of(self.mechanism)
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """Standard deviation of the noise of one number."""
         return standard_deviation(self.mechanism)
 
 
@@ -192,14 +188,11 @@ class OneSum(OneColumn, OneDraw):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The column of the query."""
         return reals_of(self.section, self.cells)
 
     def parameters(self) -> dict[str, Any]:
-        """The bounds."""
         return given(self.section, "lower", "upper", "missing")
 
     @property
     def statistic(self) -> Statistic:
-        """The sum, with its number of rows."""
         return SumOf(self.groups, self.section.lower, self.section.upper)

@@ -156,7 +156,6 @@ def _number(name: str, value: object) -> float:
 
 
 def _as_value_error(check: Callable[[], Checked]) -> Checked:
-    """Pydantic passes on ValueErrors only."""
     try:
         return check()
     except (ParameterError, ParameterTypeError) as error:
@@ -173,7 +172,6 @@ def check_bounds(lower: float, upper: float, missing: float | str | None) -> Non
 
 
 def _check_two_names(value: object) -> tuple[str, str]:
-    """Two different columns."""
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(isinstance(each, str) and each for each in value):
         raise ValueError(f"columns must be a list of two columns, got {reprlib.repr(value)}")
     if value[0] == value[1]:

@@ -274,7 +274,6 @@ def combinations_of(names: Sequence[str], declared: Combinations) -> Found:
 
 
 def _listed(name: str, values: list[Any]) -> pa.Array:
-    """One column of records."""
     kinds = {type(value) for value in values if value is not None}
     if len(kinds) != 1:
         raise JobError(f"groups: the values of column {name!r} must be all strings or all integers")

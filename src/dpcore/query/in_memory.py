@@ -51,13 +51,11 @@ class Unwritten(Publication):
         super().__init__((), charge, overwrite=True)
 
     def reserve(self) -> None:
-        """Charge the ledger."""
         with Deferred():
             self.charge.reserve(None)
             self.state = "reserved"
 
     def publish(self, files: Sequence[SealedFile] = ()) -> None:  # noqa: ARG002
-        """Record that the answers exist."""
         with Deferred():
             try:
                 self.charge.done()

@@ -129,15 +129,12 @@ class HistogramsOf(Statistic):
         return sum(histogram.size for histogram in self.histograms)
 
     def zero(self, spill: Path) -> Counts:  # noqa: ARG002
-        """No rows."""
         return Counts.of(self.size, 0, np.empty(0, np.int64))
 
     def select(self, rows: ReadRows) -> Counts:
-        """Count cells."""
         return Counts.of(self.size, rows.n, np.concatenate([histogram.cells(rows.columns) for histogram in self.histograms]))
 
     def add(self, total: Counts, selected: Counts) -> None:
-        """Add them."""
         total += selected
 
 

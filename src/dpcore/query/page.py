@@ -39,7 +39,6 @@ class ReleasePages(Pages):
     template = "release"
 
     def content(self, subject: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
-        """The page of a release's document."""
         document, subject = subject, labelled(subject)
         queries, privacy = subject["queries"], subject["privacy"]
         presence = subject.get("relation", "replace") == "add_remove"
@@ -219,7 +218,6 @@ def table_of(view: View) -> dict[str, Any]:
 
 
 def _line(row: Any, head: str, *, has_values: bool, has_ends: bool) -> dict[str, Any]:
-    """A line about one number."""
     names = [*row.groups, *([row.part] if head else []), *([] if row.label is None else [row.label])]
     ends = {"interval": row.interval or "–", "share": row.share or "–", "mark": MARK if row.is_noisy else None} if has_ends else {}
     return {"names": names, "cells": [row.shown[0]] if has_values else [], **ends}

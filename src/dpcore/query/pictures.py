@@ -102,7 +102,6 @@ def _numbers(view: View, values: Floats, intervals: Floats) -> Picture | None:
 
 
 def _one(view: View, row: Row) -> Picture | None:
-    """A number with its interval."""
     if row.is_exact or row.lower is None:
         return None
     value, interval = float(row.value), (float(row.lower), float(row.upper))

@@ -150,7 +150,6 @@ class PrivateBounds(Estimator):
 
     @property
     def fewest_cells(self) -> int:
-        """Those of the answer between the widest bounds."""
         return self.inner.fewest_cells
 
     @property

@@ -120,9 +120,11 @@ class QuerySection(Section):
         return False
 
     @property
-    def is_squared(self) -> bool:
-        """Whether its answer is in the square of the unit of its column."""
-        return False
+    def powers(self) -> tuple[int, ...]:
+        """The power of each column's unit in that of the answer: (1,) of a sum, (2,) of a variance, (1, −1) of a quotient."""
+        if len(self.column_names) > 1:
+            raise NotImplementedError(f"a query of several columns says in which powers their units are in its answer: {self.kind}")
+        return (1,)
 
     @property
     def ends_with_product(self) -> bool:

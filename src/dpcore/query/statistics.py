@@ -150,11 +150,9 @@ class CellsOf(Statistic):
     cells: int
 
     def zero(self, spill: Path) -> Counts:  # noqa: ARG002
-        """No rows."""
         return np.zeros((self.groups + 1, self.cells + 1), np.int64)
 
     def add(self, total: Counts, selected: ReadRows) -> None:
-        """Count pairs of a group and a cell."""
         (cells,), codes = selected.columns, selected.codes
         if codes is None:
             total[0] += _backend.code_counts(cells, self.cells + 1, threads=1)
@@ -221,11 +219,9 @@ class SumOf(Statistic):
     origin: float | None = None
 
     def zero(self, spill: Path) -> SumsOfGroups:  # noqa: ARG002
-        """No rows."""
         return SumsOfGroups(self.groups, self.lower, self.upper)
 
     def add(self, total: SumsOfGroups, selected: ReadRows) -> None:
-        """Add numbers."""
         rows = selected.held()
         total.add(self._distances(rows.columns[0]), rows.codes)
 
@@ -244,7 +240,6 @@ class LogBinsOf(Statistic):
     groups: int
 
     def zero(self, spill: Path) -> Counts:  # noqa: ARG002
-        """No rows."""
         return np.zeros(LOG_BINS, np.int64)
 
     def add(self, total: Counts, selected: ReadRows) -> None:
@@ -316,11 +311,9 @@ class MomentsOf(Statistic):
     steps: tuple[Steps, ...]
 
     def zero(self, spill: Path) -> MomentsOfGroups:  # noqa: ARG002
-        """No rows."""
         return MomentsOfGroups(self.groups, len(self.steps) + 2)
 
     def add(self, total: MomentsOfGroups, selected: ReadRows) -> None:
-        """Add steps and products."""
         rows = selected.held(len(self.steps))
         if rows.codes is None:
             self._add_all(total, rows.columns)

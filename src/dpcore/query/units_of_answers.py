@@ -146,7 +146,7 @@ def in_own_unit(section: QuerySection, document: dict[str, Any]) -> dict[str, An
     digits = _digits(section)
     if digits is None:
         return document
-    whole = sum(digits) * (2 if section.is_squared else 1)
+    whole = sum(own * power for own, power in zip(digits, section.powers, strict=True))
     found = {**document, **{key: _numbers(document[key]) for key in DECLARED if key in document}}
     found |= {key: _scaled(document[key], whole) for key in ("value", "stderr", "interval") if key in document}
     if "centre" in document:
@@ -221,7 +221,6 @@ class ColumnLabel(Section):
     unit_of_measure: Name | None = None
 
     def document(self) -> dict[str, str]:
-        """The keys that are given."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
 
 

@@ -195,15 +195,12 @@ class OfUnits(Statistic, ABC):
         """What is computed of all rows, once they are there."""
 
     def zero(self, spill: Path) -> Gathered:
-        """No rows."""
         return Gathered(self.gathered, spill)
 
     def add(self, total: Gathered, selected: pa.RecordBatch) -> None:
-        """Gather rows."""
         total += selected
 
     def finish(self, total: Gathered, threads: int) -> Any:
-        """What is computed of them."""
         return total.made(threads)
 
     def _batch(self, rows: ReadRows, columns: list[Any], taken: Array | None = None) -> pa.RecordBatch:

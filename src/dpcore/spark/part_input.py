@@ -45,11 +45,9 @@ class PartInput(Inputs):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """1: there is one part."""
         return (1,)
 
     def inspect(self, path: InputFile) -> FileInfo:  # noqa: ARG002
-        """The schema."""
         return self.info
 
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:  # noqa: ARG002

@@ -176,7 +176,6 @@ class SparkPasses:
         return max(self._partitions(frame), 0 if wanted == UNSET else int(wanted))
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> PartOfTotals:
-        """The statistics of all rows."""
         nothing = job.added_up([])
         size, count = len(nothing.packed()), self._partitions(frame)
         _check_size(size)
@@ -204,7 +203,6 @@ class SparkPasses:
 
 
 def _names_of(measures: Iterable[Measure | None]) -> list[str]:
-    """The columns that are read."""
     return [name for measure in measures if measure is not None for name in measure.names]
 
 

@@ -111,7 +111,6 @@ def _addressed(spark: SparkSession, path: str, given: str | None, declared: Mapp
 
 
 def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) -> DataFrame:
-    """Read files of one format."""
     if kind == "arrow":
         raise JobError("input: Spark reads no Arrow files; write the table as Parquet, or run the job on the local engine")
     if kind == "csv":

@@ -102,7 +102,6 @@ def release(
 
 
 def _job_of(job: object, frame: object) -> ReleaseJob:
-    """The checked job."""
     if isinstance(job, ReleaseJob):
         return job
     if isinstance(job, Mapping):

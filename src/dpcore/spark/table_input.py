@@ -68,7 +68,6 @@ class SparkInput(Inputs):
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """1: there is one part."""
         return (1,)
 
     @property
@@ -77,11 +76,9 @@ class SparkInput(Inputs):
         return {"format": "spark", "files": len(self.snapshot.files) or None}
 
     def inspect(self, path: InputFile) -> FileInfo:  # noqa: ARG002
-        """The schema."""
         return self.info
 
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
-        """Not on the driver."""
         raise AssertionError(path, list(types), cut)
 
 

@@ -87,7 +87,6 @@ class GaussianColumn(RealColumn):
 
     @property
     def privacy(self) -> Privacy:
-        """The guarantee of one record's cell."""
         return Privacy(self.epsilon, self.delta)
 
 
@@ -105,7 +104,6 @@ class DiscreteGaussianColumn(IntegerColumn):
 
     @property
     def privacy(self) -> Privacy:
-        """The guarantee of one record's cell."""
         return Privacy(self.epsilon, self.delta)
 
 

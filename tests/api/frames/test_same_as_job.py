@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
-from support.frames import FRAMES, METHODS, answers_of_job, asked, keyed
+from support.frames import FRAMES, answers_of_job, asked, keyed
 from support.releases import QUERIES, REGIONS, clinic
 
 # The same queries go to tables of every unit and relation, and of some the number of rows is public.
@@ -111,10 +111,6 @@ def test_empty_frames(library, settings, tmp_path):
     with keyed(FRAMES[library](clinic(700).slice(0, 0)), **settings).batch(epsilon=1e6, delta=0.5) as batch:
         found = [asked(batch, query) for query in ASKED]
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
-
-
-def test_every_kind_is_asked():
-    assert {query["kind"] for query in ASKED} == set(METHODS)
 
 
 UNITS = [

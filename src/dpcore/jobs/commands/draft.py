@@ -105,7 +105,6 @@ weight = 1"""
 
 
 def _query(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[str]:
-    """The query about one column."""
     if not _is_fit(name):
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return
@@ -145,7 +144,6 @@ max_epsilon = {float(count)}             # what all columns of one row may revea
 
 
 def _column(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[str]:
-    """The `[[column]]` of one column."""
     if not _is_fit(name):
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return

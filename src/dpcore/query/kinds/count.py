@@ -112,7 +112,6 @@ class Count(StatisticKind):
     may_be_free = True
 
     def columns(self, position: int, query: CountQuery) -> Columns:
-        """The column of the condition."""
         if query.column is None:
             return ()
         return ((query.column, NotNull() if query.missing == SKIP else condition_of(position, query)),)
@@ -125,14 +124,12 @@ class Count(StatisticKind):
         return CountEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
-        """How many rows there are, or have something."""
         column = query.get("column")
         if query.get("missing") == SKIP:
             return f"How many rows have a value of {column}"
         return f"How many rows have {column} {condition_in_words(query)}" if column else "How many rows there are"
 
     def declared(self, query: Entry) -> str:
-        """Without the bounds, which are the question."""
         return sentence_of(declared_parts(query, clamps=False))
 
 
@@ -153,20 +150,16 @@ class CountEstimator(OneDraw):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The column of the condition."""
         return () if self.cells is None or self.section.column is None else ((self.section.column, self.cells),)
 
     def parameters(self) -> dict[str, Any]:
-        """The condition."""
         return given(self.section, "categories", "lower", "upper", "missing")
 
     @property
     def statistic(self) -> Statistic:
-        """Rows that match."""
         return CountOf(self.groups, self.cells)
 
     def release_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
-        """The noisy numbers."""
         return around(self.mechanism.release(total[:-1], rng=rng, threads=1), self.mechanism, self.section.confidence)
 
 
@@ -178,26 +171,21 @@ class PublicCountEstimator(Estimator):
 
     @property
     def reads(self) -> tuple[()]:
-        """No column."""
         return ()
 
     @property
     def rho(self) -> float | None:
-        """0: nothing is spent."""
         return 0.0
 
     @property
     def statistic(self) -> Statistic:
-        """All rows."""
         return CountOf(1)
 
     def release(self, total: Counts, rng: Stream | None) -> dict[str, Any]:  # noqa: ARG002
-        """The number itself."""
         value = int(total[0])
         return {"value": value, "stderr": 0.0, "interval": [value, value], "note": FREE}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
-        """0: there is no noise."""
         return 0.0
 
 
@@ -209,11 +197,9 @@ class CountOf(Statistic):
     cells: InRange | Categorical | NotNull | None = None
 
     def zero(self, spill: Path) -> Counts:  # noqa: ARG002
-        """No rows."""
         return np.zeros(self.groups + 1, np.int64)
 
     def add(self, total: Counts, selected: ReadRows) -> None:
-        """Count rows."""
         match = self._match(selected.columns)
         if selected.codes is None:
             total[0] += selected.n if match is None else np.count_nonzero(match)

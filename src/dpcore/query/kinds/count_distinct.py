@@ -78,7 +78,6 @@ class CountDistinctQuery(GroupedQuery):
 
     @property
     def is_about_units(self) -> bool:
-        """It is."""
         return True
 
     @property
@@ -109,7 +108,6 @@ class CountDistinct(Kind):
         return ((query.column, cells),)
 
     def estimator(self, query: CountDistinctQuery, asked: QueryContext) -> Estimator:
-        """Units, or values of a column."""
         whole, cells = Whole.of(asked.privacy, asked.read)
         if not cells:
             return replace(UnitsEstimator.calibrate(query, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups)
@@ -119,7 +117,6 @@ class CountDistinct(Kind):
         )
 
     def question(self, query: Entry) -> str:
-        """How many units or values there are."""
         if not query.get("column"):
             return "How many units there are"
         among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
@@ -132,7 +129,6 @@ class _Counts(OfWholeUnits):
     __slots__ = ()
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
-        """The noisy counts."""
         counts = np.asarray(self.mechanism.release(np.asarray(total, np.int64), rng=rng, threads=1))
         return around(counts, self.mechanism, self.section.confidence)
 
@@ -153,12 +149,10 @@ class UnitsEstimator(_Counts):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The unit."""
         return self.whole.reads
 
     @property
     def statistic(self) -> Statistic:
-        """The units in each group."""
         return UnitsOf(self.whole, self.groups, self.grouping is not None)
 
 
@@ -194,7 +188,6 @@ class ValuesEstimator(_Counts):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The unit and the column."""
         return (*self.whole.reads, (str(self.section.column), self.cells))
 
     def parameters(self) -> dict[str, Any]:
@@ -203,7 +196,6 @@ class ValuesEstimator(_Counts):
 
     @property
     def statistic(self) -> Statistic:
-        """The different values in each group."""
         return ValuesOf(self.whole, self.groups, self.grouping is not None, self.cells, self.section.max_values_per_unit or 1)
 
 
@@ -218,11 +210,9 @@ class UnitsOf(OfUnits):
 
     @property
     def gathered(self) -> Gathering:
-        """How many there are."""
         return UnitCounts(self.whole.compared_as, self.groups, self.whole.nameless)
 
     def select(self, rows: ReadRows) -> pa.RecordBatch:
-        """Unit and group."""
         return self._batch(rows, rows.columns)
 
 
@@ -235,12 +225,10 @@ class ValuesOf(OfUnits):
 
     @property
     def draws_words(self) -> bool:
-        """Units choose among their values."""
         return self.whole.unit is not None
 
     @property
     def gathered(self) -> ValueCounts | ChosenValueCounts:
-        """How many there are."""
         kind, codes = (pa.int64(), self.cells.size) if isinstance(self.cells, Categorical) else (self.cells.compared_as, None)
         if self.whole.unit is None:
             return ValueCounts(kind, self.groups)
@@ -252,7 +240,6 @@ class ValuesOf(OfUnits):
         return ValuesListedOf(self.whole, self.groups, self.is_grouped, self.cells, self.most)
 
     def select(self, rows: ReadRows) -> pa.RecordBatch:
-        """Rows with a value."""
         *units, values = rows.columns
         if isinstance(self.cells, Categorical):
             values = values.astype(np.int64)
@@ -269,5 +256,4 @@ class ValuesListedOf(ValuesOf):
 
     @property
     def gathered(self) -> Any:
-        """Which there are."""
         return ListedValues(ValuesOf.gathered.__get__(self))

@@ -42,18 +42,19 @@ class CovarianceQuery(GroupedQuery):
         return False
 
     @property
+    def powers(self) -> tuple[int, ...]:
+        return 1, 1
+
+    @property
     def ends_with_product(self) -> bool:
-        """It does."""
         return True
 
     @property
     def column(self) -> None:
-        """It has two."""
         return
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Both."""
         return self.columns
 
     @model_validator(mode="after")
@@ -83,13 +84,11 @@ class Covariance(Spread):
     noun = "covariance"
 
     def columns(self, position: int, query: CovarianceQuery) -> Columns:  # type: ignore[override]  # noqa: ARG002
-        """The numbers of both."""
         missing = query.missing if isinstance(query.missing, tuple) else (None, None)
         bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
         return reals(query, ((name, Clamped((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
 
     def declared(self, query: Entry) -> str:
-        """What is declared of each column."""
         said = []
         for place, name in enumerate(query["columns"]):
             lower, upper = plain_number(query["lower"][place]), plain_number(query["upper"][place])

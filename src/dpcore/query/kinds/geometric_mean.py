@@ -104,7 +104,6 @@ class GeometricMean(NumberKind):
         return GeometricMeanEstimator(query, columns, Mean().calibrate(logs, columns, bound, relation, groups), steps)
 
     def declared(self, query: Entry) -> str:
-        """With the step of the logarithms."""
         return sentence_of([*declared_parts(query), f"their logarithms count in steps of {plain_number(query['log_step'], 4)}"])
 
 
@@ -136,12 +135,10 @@ class GeometricMeanEstimator(Estimator):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """The noise of the mean of logarithms."""
         return self.mean.noise
 
     @property
     def rho(self) -> float | None:
-        """ρ of that mean."""
         return self.mean.rho
 
     def parameters(self) -> dict[str, Any]:

@@ -38,17 +38,14 @@ class GroupsQuery(QuerySection):
 
     @property
     def column(self) -> None:
-        """It reads the columns of the groups alone."""
         return
 
     @property
     def grouping(self) -> tuple[tuple[str, ...], GroupsDeclared]:
-        """Its columns."""
         return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), PRIVATE
 
     @property
     def selects_groups(self) -> bool:
-        """It does."""
         return True
 
 
@@ -60,7 +57,6 @@ class Groups(Kind):
     names_groups = True
 
     def columns(self, position: int, query: GroupsQuery) -> Columns:  # noqa: ARG002
-        """None but those of the groups."""
         return ()
 
     def estimator(self, query: GroupsQuery, asked: QueryContext) -> Estimator:
@@ -69,22 +65,17 @@ class Groups(Kind):
         return KeysEstimator.calibrate(query, grouping, asked.bound, asked.relation)
 
     def question(self, query: Entry) -> str:
-        """Which values there are."""
         at = plain_number(query["half_released_at"])
         return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; half of those that {at} units have are named"
 
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
-        """Not every one is named."""
         return ["In order. Other values can be in the data: too few have them."]
 
     def numbered(self, query: Entry) -> Entry:
-        """With their names."""
         return {**query, "value": key_names(query)}
 
     def keys(self, query: Entry) -> dict[str, list[Any]]:
-        """They are names."""
         return {"group": list(query["value"])}
 
     def heads(self, query: Entry) -> list[str]:
-        """They are in order."""
         return [f"group {place}" for place in range(1, len(query["value"]) + 1)]

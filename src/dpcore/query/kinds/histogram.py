@@ -60,7 +60,6 @@ class Histogram(StatisticKind):
     counts_rows = True
 
     def columns(self, position: int, query: HistogramQuery) -> Columns:
-        """The cells of the column."""
         return ((query.column, celled(position, query, query)),)
 
     def calibrate(self, query: HistogramQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:  # noqa: ARG002
@@ -70,20 +69,16 @@ class Histogram(StatisticKind):
         return HistogramEstimator.calibrate(query, cells, bound, relation)
 
     def question(self, query: Entry) -> str:
-        """How many rows each cell has."""
         parts = "bin" if query.get("edges") is not None else "declared value"
         return f"How many rows fall into each {parts}{of_column(query)}"
 
     def heads(self, query: Entry) -> list[str]:
-        """The cells."""
         return list(cell_names({**query, "groups": None}))
 
     def head(self, query: Entry) -> str:
-        """The column."""
         return str(query["column"])
 
     def keys(self, query: Entry) -> dict[str, list[Any]]:
-        """The edges of each bin, or the categories."""
         if query.get("edges") is not None:
             return {"left": list(query["edges"][:-1]), "right": list(query["edges"][1:])}
         return {str(query["column"]): list(query["categories"])}
@@ -99,7 +94,6 @@ class HistogramEstimator(OneColumn, OneDraw):
 
     @property
     def fewest_cells(self) -> int:
-        """All of them."""
         return self.cells.size
 
     @classmethod
@@ -108,16 +102,13 @@ class HistogramEstimator(OneColumn, OneDraw):
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells, relation))
 
     def parameters(self) -> dict[str, Any]:
-        """The cells, and the values that replace others."""
         if isinstance(self.cells, Bins):
             return {"edges": list(self.cells.edges), **given(self.section, "missing")}
         return {"categories": self.cells.categories.listed(), **given(self.section, "missing", "unknown")}
 
     @property
     def statistic(self) -> Statistic:
-        """Rows in each cell."""
         return CellsOf(self.groups, self.cells.size)
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
-        """The noisy numbers; intervals are pointwise."""
         return around(self.mechanism.release(cells_in(total), rng=rng, threads=1), self.mechanism, self.section.confidence)

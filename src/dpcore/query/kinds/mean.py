@@ -69,7 +69,6 @@ class Mean(NumberKind):
     is_between_bounds = True
 
     def columns(self, position: int, query: MeanQuery) -> Columns:  # noqa: ARG002
-        """The numbers."""
         return clamped(query)
 
     def calibrate(self, query: MeanQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
@@ -100,7 +99,6 @@ class PublicMeanEstimator(OneSum):
         return {"value": value, "stderr": standard_deviation(self.mechanism) / n, "interval": [value - width, value + width]}
 
     def expected_error(self, rows: int | None) -> float | None:
-        """Standard deviation of the noise."""
         return standard_deviation(self.mechanism) / rows if rows else None
 
 
@@ -121,7 +119,6 @@ class PrivateMeanEstimator(OneColumn):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The column of the query."""
         return reals_of(self.section, self.cells)
 
     @classmethod
@@ -139,16 +136,13 @@ class PrivateMeanEstimator(OneColumn):
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """The noise that it draws."""
         return (described(self.total), described(self.count))
 
     @property
     def rho(self) -> float | None:
-        """ρ of both draws."""
         return fraction_up(Fraction(rho_of(self.total)) + Fraction(rho_of(self.count)))
 
     def parameters(self) -> dict[str, Any]:
-        """The bounds."""
         return given(self.section, "lower", "upper", "missing") | AT_LEAST
 
     @property

@@ -46,12 +46,10 @@ class Mode(Top):
     )
 
     def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
-        """As a `top_s` of one candidate."""
         cells: Any = columns[0][1]
         return ModeEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
-        """Which one it is."""
         return f"The most frequent of the declared values{of_column(query)}"
 
     def declared(self, query: Entry) -> str:
@@ -62,11 +60,9 @@ class Mode(Top):
         return f"{super().declared(query)} {sure}{', in each group for itself' if query.get('groups') is not None else ''}."
 
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
-        """What noise decides."""
         return ["Of values with nearly the same frequency, noise decides which is chosen."]
 
     def heads(self, query: Entry) -> list[str]:  # noqa: ARG002
-        """One."""
         return [""]
 
 

@@ -108,9 +108,8 @@ class SpreadQuery(BoundedQuery):
         return self.kind == "std"
 
     @property
-    def is_squared(self) -> bool:
-        """Whether it is the variance itself."""
-        return not self.is_root
+    def powers(self) -> tuple[int, ...]:
+        return (1,) if self.is_root else (2,)
 
 
 def _method(name: str, noun: str) -> Method:
@@ -127,19 +126,15 @@ class Spread(NumberKind):
     noun: ClassVar[str] = "variance"
 
     def columns(self, position: int, query: SpreadQuery) -> Columns:  # noqa: ARG002
-        """The numbers."""
         return clamped(query)
 
     def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
-        """From sums and products of steps."""
         return MomentEstimator.calibrate(query, columns, bound, relation, groups)
 
     def subject(self, query: Entry) -> str:
-        """The moment of the column, or of both."""
         return f"{self.noun} of {self._columns(query)}"
 
     def question(self, query: Entry) -> str:
-        """The moment, and its divisor."""
         over = "n" if query.get("ddof") == 0 else "n − 1"
         return f"The {self.noun} of {self._columns(query)}, divided by {over}"
 
@@ -244,7 +239,6 @@ class MomentEstimator(Estimator):
 
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
-        """How the answer is made."""
         return (("spread", self.way),)
 
     @property

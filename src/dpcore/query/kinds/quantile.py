@@ -108,13 +108,11 @@ class Quantile(StatisticKind):
     measured = "unit_of_measure"
 
     def columns(self, position: int, query: Any) -> Columns:  # noqa: ARG002
-        """The point at or above each number."""
         missing = None if isinstance(query.missing, str) else query.missing
         grid = Grid.of(query.grid, missing, skip=skips(query), are_floats=query.bounds is not None)
         return ((query.column, grid),)
 
     def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
-        """With the sensitivity of ranks."""
         grid: Any = columns[0][1]
         return QuantileEstimator.calibrate(query, grid, bound, relation, groups)
 
@@ -140,19 +138,16 @@ class Quantile(StatisticKind):
         return between, self.columns(0, between)
 
     def question(self, query: Entry) -> str:
-        """The levels."""
         levels, of = as_list(query.get("q"), 1), of_column(query)
         return f"Quantiles{of}" if len(levels) > 1 else f"The {quantile_name(levels[0]).replace(' %', ' % quantile')}{of}"
 
     def declared(self, query: Entry) -> str:
-        """With the size of the grid."""
         parts = declared_parts(query)
         if isinstance(query.get("grid"), list | tuple | np.ndarray):
             parts.append(f"chosen from a grid of {counted(len(query['grid']), 'point')}")
         return sentence_of(parts)
 
     def caveats(self, query: Entry) -> list[str]:
-        """How far they may be off, in ranks."""
         if query.get("rank_error") is None:
             return []
         rows = counted(math.ceil(float(np.max(query["rank_error"]))), "row")
@@ -163,11 +158,9 @@ class Quantile(StatisticKind):
         ]
 
     def heads(self, query: Entry) -> list[str]:
-        """The levels."""
         return [quantile_name(level) for level in as_list(query.get("q"), 1)]
 
     def head(self, query: Entry) -> str:  # noqa: ARG002
-        """Levels are of quantiles."""
         return "quantile"
 
 
@@ -203,7 +196,6 @@ class QuantileEstimator(OneColumn):
 
     @property
     def fewest_cells(self) -> int:
-        """The points of the grid."""
         return self.cells.size
 
     @property
@@ -219,13 +211,11 @@ class QuantileEstimator(OneColumn):
         return fraction_up(len(self.section.q) * Fraction(accounting.rho_bounded_range(whole)))
 
     def parameters(self) -> dict[str, Any]:
-        """Levels and grid."""
         q = self.section.q
         return {"q": q[0] if len(q) == 1 else list(q), "grid": list(self.cells.grid), **given(self.section, "missing")}
 
     @property
     def statistic(self) -> Statistic:
-        """Rows at each point."""
         return CellsOf(self.groups, self.cells.size)
 
     def utilities(self, tally: Array, level: Fraction) -> Array:

@@ -90,16 +90,13 @@ class Rate(NumberKind):
         return RateEstimator(query, columns, integer_noise(query.epsilon, query.delta, bound.cells, relation))
 
     def question(self, query: Entry) -> str:
-        """Which share of the rows it is."""
         known = " with a value" if query.get("missing") == SKIP else ""
         return f"The share of rows that have {query['column']} {condition_in_words(query)}, among all{known}"
 
     def declared(self, query: Entry) -> str:
-        """Without the bounds, which are the question."""
         return sentence_of(declared_parts(query, clamps=False))
 
     def limits(self, query: Entry) -> tuple[float, float]:  # noqa: ARG002
-        """A share is between 0 and 1."""
         return 0.0, 1.0
 
 
@@ -112,12 +109,10 @@ class RateEstimator(OneDraw):
     mechanism: IntegerNoise
 
     def parameters(self) -> dict[str, Any]:
-        """The condition."""
         return given(self.section, "categories", "lower", "upper", "missing") | AT_LEAST
 
     @property
     def statistic(self) -> Statistic:
-        """Matching and other rows."""
         return MatchesOf(self.groups, 2, self.reads[0][1])
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
@@ -149,7 +144,6 @@ class PublicRateEstimator(RateEstimator):
         return given(self.section, "categories", "lower", "upper", "missing")
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
-        """The quotient; of no rows there is none."""
         match, rows = cells_in(total)[:, MATCHING], cells_in(total).sum(axis=1)
         if not rows[0]:
             return {"value": [None], "stderr": [None], "interval": [None], "note": ["the table has no rows, and so no rate"]}
@@ -159,7 +153,6 @@ class PublicRateEstimator(RateEstimator):
         return {**said, "stderr": (standard_deviation(self.mechanism) / rows).tolist(), "matching": match.tolist(), "count": rows.tolist()}
 
     def expected_error(self, rows: int | None) -> float | None:
-        """Standard deviation of the noise."""
         return standard_deviation(self.mechanism) / rows if rows else None
 
 
@@ -170,7 +163,6 @@ class MatchesOf(CellsOf):
     condition: Encoder
 
     def add(self, total: Array, selected: ReadRows) -> None:
-        """Count rows."""
         rows = selected.held()
         cells = np.where(matching(self.condition, rows.columns[0]), MATCHING, OTHER)
         super(MatchesOf, self).add(total, ReadRows(rows.n, [cells], rows.codes))

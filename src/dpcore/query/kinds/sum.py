@@ -87,7 +87,6 @@ class SumQuery(BoundedQuery):
 
     @property
     def is_about_units(self) -> bool:
-        """Whether it bounds what each unit adds."""
         return self.max_sum_per_unit is not None
 
     def _check_sort(self, sort: str | None) -> None:
@@ -112,7 +111,6 @@ class Sum(NumberKind):
     measured = "unit_of_measure"
 
     def columns(self, position: int, query: SumQuery) -> Columns:  # noqa: ARG002
-        """The numbers."""
         return clamped(query)
 
     def estimator(self, query: SumQuery, asked: QueryContext) -> Estimator:
@@ -143,7 +141,6 @@ class SumEstimator(OneSum):
         return cls(section, cells, real_noise(section.epsilon, section.delta, sensitivity, relation))
 
     def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
-        """The noisy sums."""
         return around(np.asarray(noisy_sums(total.sums, self.mechanism, rng)), self.mechanism, self.section.confidence)
 
 
@@ -184,17 +181,14 @@ class UnitSumEstimator(OfWholeUnits):
         return (*self.whole.reads, column, *there)
 
     def parameters(self) -> dict[str, Any]:
-        """The bounds."""
         return given(self.section, "lower", "upper", "missing", "max_sum_per_unit")
 
     @property
     def statistic(self) -> UnitSumsOf:
-        """The sums in steps."""
         section = self.section
         return UnitSumsOf(self.whole, self.groups, self.grouping is not None, section.lower, section.upper, self.step, self.most)
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
-        """The noisy sums."""
         law: Literal["laplace", "gaussian"] = "laplace" if isinstance(self.mechanism, Laplace) else "gaussian"
         noisy = self._pairs(total).noisy(law, self.mechanism.scale, rng=rng, threads=1)
         return around(np.asarray(noisy, np.float64), self.mechanism, self.section.confidence)
@@ -219,7 +213,6 @@ class UnitSumsOf(OfUnits):
 
     @property
     def gathered(self) -> Gathering:
-        """The sums."""
         return BoundedSums(self.whole.compared_as, self.groups, self.most, self.whole.nameless)
 
     def steps(self, numbers: Array) -> npt.NDArray[np.int64]:
@@ -230,7 +223,6 @@ class UnitSumsOf(OfUnits):
         return np.trunc(inside / self.step).astype(np.int64)
 
     def select(self, rows: ReadRows) -> pa.RecordBatch:
-        """Units, steps and groups."""
         unit, numbers, *there = rows.columns
         return self._batch(rows, [unit, self.steps(numbers)], there[0] if there else None)
 

@@ -73,12 +73,10 @@ class SyntheticColumn(CellsSection):
 
     @property
     def _whose(self) -> str:
-        """Name of the column in messages."""
         return f"column {self.name!r}"
 
     @property
     def whose_cells(self) -> str:
-        """The name of the column."""
         return f"column {self.name!r}: "
 
     @model_validator(mode="after")
@@ -115,17 +113,14 @@ class SyntheticQuery(QuerySection):
 
     @property
     def column(self) -> None:
-        """It has several."""
         return
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Those of the table."""
         return tuple(column.name for column in self.columns)
 
     @property
     def table_path(self) -> str:
-        """Where it writes its rows."""
         return self.output
 
     @property
@@ -173,11 +168,9 @@ class Synthetic(Kind):
     picture = "made_rows"
 
     def columns(self, position: int, query: SyntheticQuery) -> Columns:
-        """The cells of each column."""
         return tuple((column.name, celled(position, query, column)) for column in query.columns)
 
     def estimator(self, query: SyntheticQuery, asked: QueryContext) -> Estimator:
-        """With the sensitivity of all histograms together."""
         columns = []
         for section, (name, cells) in zip(query.columns, asked.read.cells, strict=True):
             if not isinstance(cells, Bins | Categorical):
@@ -194,11 +187,9 @@ class Synthetic(Kind):
         return SyntheticEstimator.calibrate(query, tuple(columns), asked.bound, asked.relation)
 
     def question(self, query: Entry) -> str:
-        """The columns of the table."""
         return f"A table of made-up rows with {_columns_in_words(query)}"
 
     def declared(self, query: Entry) -> str:
-        """With what stands for values of each column."""
         parts = declared_parts(query)
         for column in query["columns"]:
             parts += [f"{word} of {column['name']} count as {stand_in(column, key)}" for key, word in STAND_INS if key in column]
@@ -209,7 +200,6 @@ class Synthetic(Kind):
         return {**query, "value": query["value"]["rows"], "stderr": None, "path": query["value"]["path"]}
 
     def heads(self, query: Entry) -> list[str]:
-        """Where they are."""
         return [f"rows in {query['path']}"]
 
 
@@ -241,12 +231,10 @@ class SyntheticEstimator(OneDraw):
 
     @property
     def table(self) -> tuple[TableColumn, ...]:
-        """The columns of the table."""
         return self.columns
 
     @property
     def ways(self) -> tuple[tuple[str, str], ...]:
-        """The rows and cells of the table."""
         section, counts = self.section, len(self.histograms)
         unsaid = "as many rows as are read" if self.n_is_public else "a noisy number of rows"
         wanted = unsaid if section.draws is None else f"{section.draws:,} row{'s' if section.draws > 1 else ''}"
@@ -255,7 +243,6 @@ class SyntheticEstimator(OneDraw):
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
-        """The columns of the table."""
         return tuple((column.name, column.cells) for column in self.columns)
 
     def parameters(self) -> dict[str, Any]:
@@ -269,7 +256,6 @@ class SyntheticEstimator(OneDraw):
 
     @property
     def statistic(self) -> Statistic:
-        """Rows in each cell."""
         return HistogramsOf(self.histograms)
 
     def synthesis(self, counts: Counts, rng: Stream | None) -> Synthesis:
@@ -286,7 +272,6 @@ class SyntheticEstimator(OneDraw):
         return self.synthesis(total, rng).document()
 
     def released_with_table(self, total: Counts, rng: Stream | None, write: Callable[[SyntheticTable], None]) -> dict[str, Any]:
-        """The same, when the table was written."""
         synthesis = self.synthesis(total, rng)
         write(synthesis.table)
         return synthesis.document()

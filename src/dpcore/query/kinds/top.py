@@ -108,7 +108,6 @@ class Top(StatisticKind):
     has_labels = True
 
     def columns(self, position: int, query: TopQuery) -> Columns:
-        """The candidates."""
         categories = listed(position, query, declared_by(query.candidates, query.candidates_file, query.k))
         if query.s > categories.k:
             text = f"s must be at most the number of candidates, {categories.k}, got {query.s}"
@@ -116,36 +115,30 @@ class Top(StatisticKind):
         return ((query.column, Categorical(categories, skip=True)),)
 
     def calibrate(self, query: Any, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
-        """With the sensitivity of one candidate's count."""
         cells: Any = columns[0][1]
         return TopEstimator.calibrate(query, cells, bound, relation, groups)
 
     def question(self, query: Entry) -> str:
-        """How many are chosen."""
         chosen = query["s"] if query.get("groups") is not None else len(query["value"])
         return f"The {f'{chosen} ' if chosen > 1 else ''}most frequent of the declared values{of_column(query)}"
 
     def declared(self, query: Entry) -> str:
-        """With the number of candidates."""
         parts = declared_parts(query)
         if query.get("candidates") is not None:
             parts.append(f"{size(query['candidates'])} candidates were declared")
         return sentence_of(parts)
 
     def caveats(self, query: Entry) -> list[str]:
-        """What noise decides."""
         chance = "Of values with nearly the same frequency, noise decides which"
         if query.get("method") == "oneshot_laplace":
             return [f"A set, in no particular order. {chance} is in it."]
         return [f"In the order in which they were chosen. {chance} comes first, and which is in the list at all."]
 
     def heads(self, query: Entry) -> list[str]:
-        """The places."""
         places = query["s"] if query.get("groups") is not None else len(query["value"])
         return [f"place {place}" for place in range(1, places + 1)]
 
     def head(self, query: Entry) -> str:
-        """Places, where they have an order."""
         return "chosen as" if query.get("method") != "oneshot_laplace" else ""
 
 
@@ -178,12 +171,10 @@ class TopEstimator(OneColumn):
 
     @property
     def fewest_cells(self) -> int:
-        """The candidates."""
         return self.cells.size
 
     @property
     def noise(self) -> tuple[Noise, ...]:
-        """The noise that it draws."""
         values, moved = self.trial.value_scale, self.terms.sensitivity * self.terms.moved
         choice = Noise("gumbel" if self.section.method == "gumbel" else "laplace", moved, self.trial.scale)
         return (choice,) if values is None else (choice, Noise("laplace", moved, values))
@@ -204,12 +195,10 @@ class TopEstimator(OneColumn):
         return fraction_up(self.section.s * rho)
 
     def parameters(self) -> dict[str, Any]:
-        """The number of candidates."""
         return {"s": self.section.s, "candidates": self.cells.size, "method": self.section.method}
 
     @property
     def statistic(self) -> Statistic:
-        """Rows of each candidate."""
         return CellsOf(self.groups, self.cells.size)
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:

@@ -101,7 +101,6 @@ class _Text:
             raise StorageError(f"{self._path}: unreadable after row {self._rows} (counted from 0){reason(error)}") from None
 
     def _begin(self) -> None:
-        """Pass over the header."""
         self._file.seek(0)
         self._read()
         self._buffer = self._buffer.removeprefix(codecs.BOM_UTF8)

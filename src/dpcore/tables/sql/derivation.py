@@ -135,7 +135,6 @@ class Deriving:
 
 
 def _beside(batch: pa.RecordBatch, columns: dict[str, Any]) -> pa.RecordBatch:
-    """The batch with further columns."""
     if not columns:
         return batch
     return pa.RecordBatch.from_arrays([*batch.columns, *columns.values()], [*batch.schema.names, *columns])

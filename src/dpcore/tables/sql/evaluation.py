@@ -144,7 +144,6 @@ class Evaluation:
         return Values({}, {key: _checked(np.ma.filled(each, False), rows) for key, each in truths})  # noqa: FBT003
 
     def _columns(self, connection: _Connection, rows: int) -> Values:
-        """The values of any program."""
         program = self._program
         found = connection.cursor.sql(program.query).to_arrow_table(max(rows, 1))
         values = [one_array(column) for column in found.columns]

@@ -123,7 +123,6 @@ def look_up(place: str, path: str, key: str, columns: list[str], kinds: Mapping[
 
 
 def _read(place: str, path: str, key: str, kind: str, inputs: Inputs | None) -> dict[str, pa.Array]:
-    """All columns of a file."""
     inputs = discover_one(path, f"{place}.path") if inputs is None else inputs
     table = _csv(inputs, key, kind) if inputs.format == "csv" else _typed(inputs)
     if table.num_rows > MOST_ROWS:

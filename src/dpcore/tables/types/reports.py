@@ -85,12 +85,10 @@ class BitReports(_OneColumn):
     __slots__ = ()
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
-        """Packed bits, least significant first."""
         packed = pa.py_buffer(np.packbits(reports, bitorder="little"))
         return [pa.Array.from_buffers(pa.bool_(), len(reports), [None, packed], null_count=0)]
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
-        """A byte each."""
         (column,) = arrays
         _refuse_nulls(column)
         bits: npt.NDArray[Any] = column.to_numpy(zero_copy_only=False)
@@ -113,11 +111,9 @@ class CategoryReports(_OneColumn):
         return self.categories.path is not None or self.categories.all_fit(dtype)
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
-        """The categories of the codes."""
         return [self.categories.values(reports, self.type)]
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
-        """The codes of the categories."""
         (column,) = arrays
         codes, absent = self.categories.codes(column)
         if absent is not None:
@@ -133,7 +129,6 @@ class PackedReports(_OneColumn):
 
     @property
     def form(self) -> str | None:
-        """Text has two digits a byte."""
         return "hexadecimal" if self.type in TEXT_TYPES else None
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
@@ -214,7 +209,6 @@ class PairReports:
         return None if kind is not None and pa.types.is_struct(kind) and fields == self._fields else name
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
-        """The two fields."""
         arrays = [pa.array(np.ascontiguousarray(reports[field])) for field in self._names]
         if self.textual:
             return arrays
@@ -222,7 +216,6 @@ class PairReports:
         return [pa.StructArray.from_arrays(arrays, fields=list(kind))]
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
-        """The two fields, put together."""
         if not self.textual:
             (column,) = arrays
             _refuse_nulls(column)

@@ -74,7 +74,6 @@ def _read(cells: pa.Array, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> 
 
 
 def _each(cells: pa.Array, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> pa.Array:
-    """Each different cell by itself."""
     different = cells.dictionary_encode()
     meanings = pa.array([_meaning(cell, dtype, rule) for cell in different.dictionary.to_pylist()], dtype)
     return meanings.take(different.indices)

@@ -215,7 +215,6 @@ class Codes:
         return not_given(missing=self.missing, unknown=self.unknown)
 
     def read(self, cells: pa.Array, suppressed: Mask | None = None) -> npt.NDArray[Any]:
-        """The codes, nulls filled."""
         codes, nulls = self.categories.codes(cells)
         absent = _either(nulls, suppressed)
         if absent is None:
@@ -268,7 +267,6 @@ def _signed(cells: pa.Array) -> npt.NDArray[Any]:
 
 
 def _unpacked(cells: pa.Array) -> npt.NDArray[np.bool_]:
-    """Booleans, a byte each."""
     packed = np.frombuffer(cells.buffers()[1], np.uint8)
     first, behind = cells.offset // 8, (cells.offset + len(cells) + 7) // 8
     bits = np.unpackbits(packed[first:behind], bitorder="little")

@@ -158,7 +158,6 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _parts(units: pa.Array, multiplier: int) -> npt.NDArray[np.uint16]:
-    """The part of each row."""
     factor = np.uint64(multiplier)
     hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else _hashed_bytes(units, factor)
     parts = (hashed >> np.uint64(64 - PART_BITS)).astype(np.uint16)

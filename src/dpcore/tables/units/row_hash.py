@@ -160,7 +160,6 @@ class CellHashes:
         return sums
 
     def _of_labels(self, labels: pa.Array, indices: pa.Array) -> _Sums:
-        """Each label is hashed once."""
         found = self._sums(labels)
         places = np.asarray(pc.fill_null(indices.cast(pa.int64()), len(labels)).to_numpy())
         return _Sums(self._keys, np.append(found.hashes, np.uint64(0))[places], np.append(found.marks, np.uint64(0))[places])

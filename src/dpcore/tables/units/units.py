@@ -7,7 +7,7 @@ unit's first row in it: groups with many and with few rows are equally likely. (
 position.) One pass puts rows into parts by a hash of their unit; a part fits into memory, and only its units with too many rows are sorted.
 One bit for each row remains.
 
-Under a test key a release takes words that follow from what rows hold (`row_words.py`), so that the order of rows decides nothing.
+Under a test key a release takes words that follow from what rows hold (`row_hash.py`), so that the order of rows decides nothing.
 """
 
 from __future__ import annotations
