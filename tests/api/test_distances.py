@@ -41,7 +41,7 @@ def test_every_type_of_single_values_is_in_a_list():
     assert not SERVED & REFUSED
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("form", ["list", "array", "column"])
 @pytest.mark.parametrize("kind", sorted(SERVED, key=str))
 def test_neighbours_of_a_served_type_keep_their_distance(kind, form):
@@ -49,6 +49,7 @@ def test_neighbours_of_a_served_type_keep_their_distance(kind, form):
         assert keeps_distance(lambda value, scale: samples(FORMS[form](value), scale), v, w)
 
 
+@pytest.mark.long
 def test_single_numbers_keep_their_distance():
     for v, w in [*neighbours(np.int64)[::3], *neighbours(np.float16)]:
         assert keeps_distance(samples, v, w)
@@ -76,6 +77,7 @@ def test_integers_beyond_64_bits_are_refused_and_smaller_ones_exact():
                         noise.laplace(form(each), 1.0)
 
 
+@pytest.mark.some(26)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("kind", sorted(REFUSED, key=str))
 def test_a_refused_type_is_refused_in_every_form(kind, form):

@@ -394,6 +394,7 @@ def run_with(
     return subprocess.run([sys.executable, "-c", code], env=clean | environment, capture_output=True, text=True, timeout=120, check=False)
 
 
+@pytest.mark.long
 def test_the_level_can_be_forced() -> None:
     for level in LEVELS:
         assert run_with(DPCORE_ISA=level).stdout.strip() == level
@@ -401,6 +402,7 @@ def test_the_level_can_be_forced() -> None:
     assert best == LEVELS[-1]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("level", ["avx2", "X86_V3", "neon", " baseline"])
 def test_an_unavailable_level_raises(level: str) -> None:
     result = run_with("import dpcore.noise", DPCORE_ISA=level)
@@ -419,6 +421,7 @@ def test_a_level_that_this_cpu_lacks_raises() -> None:
 CIPHER = "from dpcore import _backend, noise; noise.laplace([1.0], 1.0); print(_backend.secure_cipher())"
 
 
+@pytest.mark.long
 def test_the_cipher_can_be_forced() -> None:
     assert run_with(CIPHER, DPCORE_CIPHER="chacha20").stdout.strip() == "chacha20"
     assert run_with(CIPHER, DPCORE_ISA="baseline").stdout.strip() == "chacha20"
@@ -434,6 +437,7 @@ def test_the_cipher_can_be_forced() -> None:
 THREADS = "from dpcore import _backend; print(_backend.default_threads())"
 
 
+@pytest.mark.long
 def test_the_number_of_threads_can_be_lowered() -> None:
     usual = int(run_with(THREADS).stdout)
     assert run_with(THREADS, DPCORE_NUM_THREADS="1").stdout.strip() == "1"

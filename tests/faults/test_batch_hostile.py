@@ -30,6 +30,7 @@ def place(tmp_path, capsys):
 # Job files
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     ("text", "words"),
     [

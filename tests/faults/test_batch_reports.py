@@ -398,6 +398,7 @@ def test_csv_digits_that_are_no_reports(place, new):
     refused(place, "private.csv: row 0 (counted from 0), column 'bits': not the 4 hexadecimal digits of a report")
 
 
+@pytest.mark.long
 def test_the_first_bad_row_is_named(place):
     write_table(pa.concat_tables([table(1000)] * 500).combine_chunks(), place.source)
     privatized(place)

@@ -36,6 +36,7 @@ def settled(folder, outputs):
     return states, there, left
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_job_may_die_at_any_step(tmp_path, monkeypatch, overwrite):
     steps = Steps(monkeypatch)

@@ -155,6 +155,7 @@ def check_signals(case: Case, rounds: int, threads: int) -> None:
         signal.signal(signal.SIGINT, usual)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", BIG)
 def test_an_interrupt_at_any_moment(name: str) -> None:
     check_signals(BIG[name], 4, 3)

@@ -279,6 +279,7 @@ def test_of_two_jobs_with_one_output_one_wins(place, ledger):
     assert place.left_behind() == ["private.parquet"]
 
 
+@pytest.mark.long
 def test_a_name_that_another_job_holds(place, ledger, monkeypatch):
     from dpcore.jobs import privatize as engine
 

@@ -280,7 +280,7 @@ main()
 """
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @posix
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize("module", ["pyarrow.lib", "pydantic.fields", "dpcore.tables.output.output"])
@@ -299,6 +299,7 @@ def test_a_burst_of_signals_while_modules_are_loaded(place, number, module):
     assert place.left_behind() == []
 
 
+@pytest.mark.long
 @posix
 def test_a_signal_while_the_interpreter_ends_changes_no_exit_code(place):
     script = "import atexit, os, signal\natexit.register(lambda: os.kill(os.getpid(), signal.SIGTERM))\nfrom dpcore.cli import main\nmain()"
@@ -366,6 +367,7 @@ def test_streams_that_are_closed_or_full(place, counter, ledger, command, stream
     assert used.left_behind() == [used.target.name]
 
 
+@pytest.mark.long
 @posix
 def test_a_pipe_that_nobody_reads(counter, ledger):
     counter.write_release(COUNT, key=None, ledger=ledger.path)
@@ -398,6 +400,7 @@ def test_a_report_is_written_before_a_pipe_that_nobody_reads(place, counter, for
         assert {f"{name}.html", f"{name}.json"} <= written, err
 
 
+@pytest.mark.long
 @posix
 def test_a_report_of_an_earlier_run_is_written_before_a_pipe_that_nobody_reads(place, ledger):
     place.write_job(DECLARED, key=None, ledger=ledger.path)
@@ -420,6 +423,7 @@ main()
 """
 
 
+@pytest.mark.long
 @posix
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="the system allocates no room ahead")
 def test_without_room_for_the_output_nothing_is_spent(place, ledger):

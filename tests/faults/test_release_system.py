@@ -102,6 +102,7 @@ def test_a_commit_that_fails(place, monkeypatch, ledger):
     assert [(entry.epsilon, entry.state, entry.reason) for entry in ledger.entries()] == [(1.0, "failed", "storage")]
 
 
+@pytest.mark.long
 def test_no_room_to_spill(place):
     (place.folder / "out").mkdir()
     place.write_release(SUM, privacy={"unit": "person", "max_rows_per_unit": 1})

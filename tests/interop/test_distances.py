@@ -92,12 +92,14 @@ def test_every_type_of_arrow_is_in_a_list():
     assert {names[kind.id] for kind in EXAMPLES.values()} == set(EXAMPLES) == REFUSED & set(names.values())
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", SERVED, ids=str)
 def test_neighbours_in_a_column_of_arrow_keep_their_distance(kind):
     for v, w in SERVED[kind]:
         assert keeps_distance(lambda value, scale: released(pa.array([value] * DRAWS, kind), scale), v, w)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [pa.int64(), pa.uint64(), pa.decimal128(38, 0)], ids=str)
 def test_integers_with_nulls_and_whole_noise_keep_their_distance(kind):
     whole = mechanisms.DiscreteLaplace(epsilon=1.0, sensitivity=1)
@@ -132,6 +134,7 @@ def test_decimals_with_digits_are_refused_and_large_ones_clamped():
 # polars
 
 
+@pytest.mark.long
 def test_every_type_of_polars_is_served_exactly_or_refused():
     pl = pytest.importorskip("polars", reason="make test runs it")
     from dpcore.interop import polars as dp
@@ -216,6 +219,7 @@ def test_every_dtype_that_pandas_registers_is_in_a_list():
     assert set(_registry.dtypes) <= known | {pd.core.dtypes.dtypes.NumpyEADtype} - {object}
 
 
+@pytest.mark.long
 def test_every_dtype_of_pandas_is_served_exactly_or_refused():
     pd = pytest.importorskip("pandas", reason="make test runs it")
     from dpcore.interop import pandas as dp
@@ -316,7 +320,7 @@ def test_every_type_of_duckdb_is_in_a_list():
     assert known - times - {"GEOMETRY", "VARIANT", "TUPLE", "TYPE"} <= listed
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", OF_DUCKDB)
 def test_neighbours_in_a_relation_keep_their_distance(kind):
     duckdb = pytest.importorskip("duckdb", reason="make test runs it")
@@ -362,7 +366,7 @@ def test_the_cast_that_a_refusal_proposes_runs_as_it_is_written(name):
         assert dp.release(smaller, {name: laplace(1.0)}, missing="refuse", connection=connection).fetchall() == [(2.0**63,)]
 
 
-@pytest.mark.some(13)
+@pytest.mark.some(8)
 @pytest.mark.parametrize("kind", NOT_OF_DUCKDB)
 def test_no_noise_takes_a_type_of_duckdb_that_is_refused(kind):
     duckdb = pytest.importorskip("duckdb", reason="make test runs it")

@@ -218,7 +218,7 @@ WAYS: dict[str, Callable[[Any], list[int]]] = {
 }
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @needs_fork
 @pytest.mark.parametrize("fork", [None, system_call], ids=["fork", "system call"])
 @pytest.mark.parametrize("way", WAYS)
@@ -327,6 +327,7 @@ def in_threads(generators: list[np.random.Generator], n: int) -> list[Any]:
         return list(executor.map(draw, generators))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("locked", [True, False])
 def test_threads_share_no_word_with_the_lock_and_without(locked: bool) -> None:
     bits = SecureBitGenerator()
@@ -431,6 +432,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+@pytest.mark.long
 @needs_fork
 @pytest.mark.source_tree
 @pytest.mark.parametrize(("how", "status"), [("yes", 0), ("device", 0), ("no", -6)])

@@ -50,6 +50,7 @@ def series_of(cells):
     return pl.Series(Stream(cells)).rename("x")
 
 
+@pytest.mark.long
 @settings(max_examples=settings.default.max_examples // 2)
 @given(cases())
 def test_a_series_gets_what_the_mechanism_gives(case: Case):

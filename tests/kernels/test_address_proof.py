@@ -212,7 +212,7 @@ def test_pieces_of_the_map_lie_where_arrays_have_them() -> None:
             assert {(place, bit) for _, _, place, bit in model_bits(kind, element)} == expected
 
 
-@pytest.mark.some(35)
+@pytest.mark.some(6)
 @pytest.mark.source_tree
 @pytest.mark.parametrize("tier", [FAST, ACCURATE, EXACT])
 @pytest.mark.parametrize("element", [0, 63, 64, 77, 2**40 + 127])

@@ -17,6 +17,7 @@ def random() -> np.random.Generator:
     return np.random.default_rng(5)
 
 
+@pytest.mark.some(101)
 @at_each_level
 @pytest.mark.parametrize("width", [1, 2, 3, 5, 8, 16, 31, 32, 33, 63, 64, 65, 100, 128, 200, 600])
 @pytest.mark.parametrize("rows", [0, 1, 15, 16, 17, 4081, 9000])
@@ -87,6 +88,7 @@ def reports(n: int, g: int) -> np.ndarray:
     return made
 
 
+@pytest.mark.some(14)
 @at_each_level
 @pytest.mark.parametrize("g", [2, 3, 4, 6, 7, 8, 12, 100, 2**20, 1_000_003])
 def test_supports(level, g):

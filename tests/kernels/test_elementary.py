@@ -44,6 +44,7 @@ FUNCTIONS: dict[str, tuple[Callable[[int, int], int], Callable[[Any], Any], Frac
 }
 
 
+@pytest.mark.some(26)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_functions_are_as_near_as_stated(name: str, precision: int) -> None:
@@ -91,6 +92,7 @@ def holds(x: Interval, value: Fraction) -> bool:
     return (x.low[1] == math.inf or exactly(x.low) <= value) and (x.high[1] == math.inf or value <= exactly(x.high))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("precision", [8, 53, 200])
 def test_operations_hold_all_results_and_are_hardly_wider(precision: int) -> None:
     source = random.Random(precision)
@@ -129,7 +131,7 @@ def real(point: tuple[int, int | float]) -> Any:
     return MP.ldexp(MP.mpf(point[0]), int(point[1]))
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("precision", [53, 160, 300, 900])
 @pytest.mark.parametrize("name", ELEMENTARY)
 def test_functions_of_intervals_hold_the_truth_and_are_narrow(name: str, precision: int) -> None:
@@ -178,6 +180,7 @@ def test_the_modules_store_nothing() -> None:
                 assert constant or callable(value) or inspect.ismodule(value) or name in {"Number", "Endpoint"}, name
 
 
+@pytest.mark.long
 def test_run_time_needs_no_mpmath() -> None:
     program = (
         "import sys; sys.modules['mpmath'] = None\n"

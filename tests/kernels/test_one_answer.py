@@ -63,6 +63,7 @@ def test_threads(law: Law, level: str, threads: int) -> None:
         assert same_bits(law.add(values, threads=threads), expected)
 
 
+@pytest.mark.some(34)
 @each_level
 @each_law
 @pytest.mark.parametrize("threads", [1, 2, 3, 4])
@@ -141,7 +142,7 @@ def test_memory_layout_on_threads(law: Law) -> None:
         assert same_bits(law.add(form, threads=3), expected.reshape(form.shape)), name
 
 
-@pytest.mark.some(23)
+@pytest.mark.some(3)
 @each_level
 @each_law
 @pytest.mark.parametrize("tier", [FAST, EXACT])

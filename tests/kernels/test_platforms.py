@@ -79,6 +79,7 @@ def without_tier(line: str) -> str:
     return f"{name} {rest}"
 
 
+@pytest.mark.some(2)
 def test_levels_agree(native: tuple[str, dict[str, list[str]]]) -> None:
     levels = native[1]
     expected = {

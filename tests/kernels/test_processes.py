@@ -317,6 +317,7 @@ def test_the_environment_is_really_changed() -> None:
     assert up != (third / tenth)[0].hex()
 
 
+@pytest.mark.some(73)
 @on_x86_linux
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("change", ENVIRONMENTS.values(), ids=ENVIRONMENTS)
@@ -374,6 +375,7 @@ while handled < 400:
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of POSIX")
 def test_a_signal_handler_may_draw_while_the_pool_is_at_work() -> None:
     subprocess.run([sys.executable, "-c", HANDLER], check=True, timeout=120)

@@ -154,6 +154,7 @@ def test_a_flip_is_a_comparison_of_its_bits(name, p, words):
     assert found.tolist() == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "lower", "upper", "epsilon"), [("bounded", -1, 3, 0.7), ("bounded-int", -3, 60.5, 1.0)])
 def test_a_bounded_mean_is_a_comparison_of_its_bits(name, lower, upper, epsilon, words):
     x, found = RESPONSES[name][1], answer(name)

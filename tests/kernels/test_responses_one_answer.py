@@ -103,7 +103,7 @@ def last_element(name: str, n: int) -> int:
 # Lengths, places, threads
 
 
-@pytest.mark.some(75)
+@pytest.mark.some(18)
 @each_level
 @each_law
 @pytest.mark.parametrize("element", [0, 5])
@@ -116,6 +116,7 @@ def test_every_length_is_a_prefix_of_the_longest(name: str, level: str, element:
             assert same_bits(respond(name, x[:length], element), expected[:length]), length
 
 
+@pytest.mark.some(22)
 @each_level
 @each_law
 def test_every_first_element(name: str, level: str) -> None:
@@ -126,6 +127,7 @@ def test_every_first_element(name: str, level: str) -> None:
             assert same_bits(respond(name, x, element), expected), element
 
 
+@pytest.mark.some(46)
 @each_law
 @pytest.mark.parametrize("element", [0, 3, 2**33 + 100])
 def test_pieces_at_their_elements_make_the_whole(name: str, element: int) -> None:
@@ -135,7 +137,7 @@ def test_pieces_at_their_elements_make_the_whole(name: str, element: int) -> Non
     assert same_bits(np.concatenate(pieces), portable(name, x, element))
 
 
-@pytest.mark.some(117)
+@pytest.mark.some(22)
 @each_level
 @each_law
 @pytest.mark.parametrize(("chunk", "element"), [(97, 77), (997, 0), (2048, 5)])
@@ -252,7 +254,7 @@ def holds(dtype: str, name: str) -> bool:
 OF_CODES = [name for name, (_, k) in ALL.items() if k is not None and name != "packed"]
 
 
-@pytest.mark.some(213)
+@pytest.mark.some(62)
 @each_level
 @pytest.mark.parametrize(("name", "dtype"), [(name, dtype) for name in OF_CODES for dtype in INTEGERS if holds(dtype, name)])
 def test_codes_of_every_dtype(name: str, dtype: str, level: str) -> None:

@@ -40,6 +40,7 @@ def around(u: Uniform, bits: int, share: int = 1) -> Iterator[Probability]:
                 yield constant(value)
 
 
+@pytest.mark.some(24)
 @each_limbs
 @pytest.mark.parametrize("bits", DEPTHS)
 def test_flips_packed_flips_and_unary_bits(bits: int, limbs: int) -> None:
@@ -64,6 +65,7 @@ def test_flips_packed_flips_and_unary_bits(bits: int, limbs: int) -> None:
     assert rejected > 0
 
 
+@pytest.mark.some(21)
 @each_limbs
 @pytest.mark.parametrize("bits", [b for b in DEPTHS if b >= 31])
 def test_inclusions_and_signs(bits: int, limbs: int) -> None:
@@ -89,7 +91,7 @@ def small_uniforms(twin: Twin, k: int) -> Iterator[tuple[int, int]]:
                 break
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(2)
 @each_limbs
 @pytest.mark.parametrize("bits", [b for b in DEPTHS if b >= 31])
 def test_kary_and_hashed_codes(bits: int, limbs: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +155,7 @@ def convergents(t: Fraction, most: int) -> list[tuple[int, int]]:
     return found
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("tier", [FAST, 1, EXACT])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 8.0])
 def test_bounded_means_within_every_tiers_error(epsilon: float, tier: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ def same(method: Method, scores: Array, s: int = 1, scale: float = 1.0, **option
     return bool(found == expected)
 
 
-@pytest.mark.some(81)
+@pytest.mark.some(30)
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 8, 63, 64, 65, 511, 512, 513, 1023, 1024, 1025, 4095, 4097, 10_000])
 @each_method
 def test_sizes_around_the_edges_of_blocks(method, d):
@@ -35,7 +35,7 @@ def test_sizes_around_the_edges_of_blocks(method, d):
         assert same(method, random_scores(d, spread=spread), min(d, 3))
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("s", [1, 2, 5, 50, 299, 300])
 @each_of_several
 def test_how_many_are_selected(method, s):
@@ -80,7 +80,7 @@ EXTREMES: dict[str, tuple[Array, float]] = {
 }
 
 
-@pytest.mark.some(18)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", EXTREMES)
 @each_method
 def test_extreme_scores(method, name):
@@ -108,6 +108,7 @@ def forms(scores: Array) -> dict[str, Array]:
     }
 
 
+@pytest.mark.some(17)
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint32", "uint16", "uint8"])
 @each_method
 def test_every_dtype_in_every_form(method, dtype):
@@ -172,7 +173,7 @@ def tied_pairs(twin: Twin, pairs: int) -> list[Array]:
     return cases
 
 
-@pytest.mark.some(19)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("scale", [1.0, 0.3, 2.0**-700, 3e200])
 @each_kind
@@ -199,6 +200,7 @@ def nearest_noises(twin: Twin, n: int) -> list[tuple[int, int]]:
     return [(int(order[k]), int(order[k + 1])) for k in np.argsort(gaps)[:5]]
 
 
+@pytest.mark.long
 @each_kind
 def test_keys_that_only_more_than_a_hundred_bits_tell_apart(method):
     """Two noises that are near by chance: the float64 nearest to their difference is much nearer to it than one rounding of a score."""
@@ -276,7 +278,7 @@ def check_random_calls(seed: int, n: int) -> None:
         assert same(method, scores, s, scale, nonce=call, first=first), (seed, call)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 def test_random_calls(seed):
     check_random_calls(seed, 60)

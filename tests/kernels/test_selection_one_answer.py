@@ -64,7 +64,7 @@ def test_pruning_changes_nothing_under_many_keys(method, unpruned):
         assert select(method, scores, 6, nonce=nonce) == unpruned(method, scores, 6, nonce=nonce)
 
 
-@pytest.mark.some(19)
+@pytest.mark.some(7)
 @pytest.mark.parametrize("shape", SHAPES)
 @each_method
 def test_levels_and_threads_change_nothing(method, shape):
@@ -79,6 +79,7 @@ def test_levels_and_threads_change_nothing(method, shape):
             assert select(method, scores, s, threads=3) == expected
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("level", LEVELS)
 @each_method
 def test_pruning_changes_nothing_at_any_level(method, level, unpruned):
@@ -90,6 +91,7 @@ def test_pruning_changes_nothing_at_any_level(method, level, unpruned):
                 assert select(method, scores, 4, threads=threads) == expected == unpruned(method, scores, 4, threads=threads)
 
 
+@pytest.mark.some(4)
 @each_method
 def test_pruning_changes_nothing_in_large_arrays(method, unpruned):
     for shape in ("random", "tied", "sorted"):
@@ -98,6 +100,7 @@ def test_pruning_changes_nothing_in_large_arrays(method, unpruned):
         assert select(method, scores, s) == unpruned(method, scores, s)
 
 
+@pytest.mark.some(2)
 @each_method
 def test_tiers_change_nothing(method):
     scores = random_scores(250, spread=2.0)

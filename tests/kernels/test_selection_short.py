@@ -47,7 +47,7 @@ def only_short(monkeypatch):
     monkeypatch.delattr(calls, "Selection")
 
 
-@pytest.mark.some(20)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("d", EDGES)
 @each_kind
 def test_both_ways_select_the_same(kind, d, in_general):

@@ -60,6 +60,7 @@ def test_every_switch_finds_a_memo_that_is_stored_in_two_steps() -> None:
     assert any(result != expected for result in results)
 
 
+@pytest.mark.long
 @by_instruction
 def test_every_switch_finds_a_dict_that_changes_under_an_iterator() -> None:
     caches = [RacyCache()]

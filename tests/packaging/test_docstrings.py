@@ -69,6 +69,7 @@ def undocumented(module):
                     yield f"{module.__name__}.{name}.{attribute}"
 
 
+@pytest.mark.some(69)
 @pytest.mark.parametrize("name", PUBLIC_MODULES)
 def test_every_public_name_has_a_docstring(name):
     module = import_module(name)

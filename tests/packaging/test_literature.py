@@ -103,6 +103,7 @@ def test_every_citation_leads_to_a_work():
     assert {path: bad for path, bad in found.items() if bad} == {}
 
 
+@pytest.mark.long
 def test_every_work_is_cited():
     found = {work for path in TEXTS for _, work in cited(path.read_text(encoding="utf-8"), WORKS)}
     assert sorted(WORKS - found) == []
@@ -118,6 +119,7 @@ def test_every_work_stands_once_and_in_order():
     assert not set(keys(five)) & set(keys(others))
 
 
+@pytest.mark.long
 def test_labels_are_translated():
     text = LITERATURE.read_text(encoding="utf-8")
     for path in TEXTS:

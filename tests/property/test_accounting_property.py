@@ -66,6 +66,7 @@ def test_advanced_is_monotone_in_every_argument(epsilon, k, delta_prime, more, f
     assert found >= accounting.advanced(epsilon, 0.0, uses=k, delta_prime=min(delta_prime * more, 0.9999)).epsilon
 
 
+@pytest.mark.long
 @given(epsilon=EPSILONS, k=COUNTS, delta=DELTAS)
 def test_rules_are_in_their_order(epsilon, k, delta):
     optimal = accounting.optimal(epsilon, 0.0, uses=k, delta_total=delta)
@@ -84,6 +85,7 @@ USES = st.one_of(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=50)
 @given(uses=st.lists(USES, min_size=1, max_size=3), one=USES, delta=DELTAS, more=MORE)
 @example(

@@ -383,7 +383,7 @@ def check(observer: Observer, oracle: Oracle) -> None:
     assert all(each == seen[0] for each in seen[1:])
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("oracle", ORACLES, ids=lambda oracle: oracle.leak.partition(":")[0].replace(" ", "-"))
 def test_a_job_that_is_made_to_leak(observer, oracle):
     check(observer, oracle)

@@ -62,6 +62,7 @@ CASE = st.tuples(st.lists(ROW, min_size=1, max_size=14), st.integers(0, 5), st.i
 PERSONS = settings(deadline=None, max_examples=60)
 
 
+@pytest.mark.long
 @PERSONS
 @given(case=CASE, data=st.data())
 def test_the_order_of_rows_decides_nothing(tmp_path_factory, case, data):
@@ -119,6 +120,7 @@ def test_parts_with_all_rows_of_their_units_choose_what_one_machine_chooses(tmp_
     assert found == content(folder, rows, *bounds)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece_rows", [1 << 20, 3])
 def test_what_is_held_in_memory_changes_nothing(tmp_path, monkeypatch, piece_rows):
     rows = [(f"p{i % 5}", GROUPS[i % 3], i * i % 4) for i in range(120)]

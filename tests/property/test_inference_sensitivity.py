@@ -46,7 +46,7 @@ def awkward_rows(random, n, d, radius):
     return rows
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("d", [1, 2, 3, 7, 20, 300])
 def test_rows_stay_in_the_ball(d):
     random = np.random.default_rng(d)
@@ -94,6 +94,7 @@ def test_blocks_of_extreme_rows_do_not_round(blocks):
     assert b == -(K - 2)  # room for √2/2 of rounding and a step
 
 
+@pytest.mark.long
 def test_products_of_many_columns():
     """More columns than rows of a block: blocks are smaller, and sums the same."""
     random = np.random.default_rng(6)

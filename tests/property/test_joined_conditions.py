@@ -154,6 +154,7 @@ def test_the_rows_of_three_conditions_are_those_of_all():
         assert np.array_equal(truths(joined(*texts)), np.logical_and.reduce([alone(text) for text in texts])), texts
 
 
+@pytest.mark.long
 @given(st.tuples(*[st.lists(st.sampled_from(ALPHABET), min_size=1, max_size=8).map(" ".join)] * 2))
 def test_any_two_conditions_that_are_accepted_are_accepted_together(texts):
     first, second = texts

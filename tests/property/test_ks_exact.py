@@ -54,6 +54,7 @@ def path_probability(band, drawn):
     return p if band._table.lower[0] <= sums[0] <= band._table.upper[0] else Fraction(0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_law_of_the_tables_is_the_law_by_enumeration(epsilon):
     for data, k in SMALL[::3] + ODD[:4]:
@@ -61,6 +62,7 @@ def test_law_of_the_tables_is_the_law_by_enumeration(epsilon):
         assert max(abs(made[c] - p) / p for c, p in wanted.items()) < 1e-12
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_privacy_by_enumeration_of_all_neighbours(epsilon):
     """n, m, k ≤ 4: at most ε, and more if e^(−εs) is used where e^(−εs/2) belongs."""
@@ -77,6 +79,7 @@ def test_privacy_by_enumeration_of_all_neighbours(epsilon):
     assert largest_of_twin > epsilon * 1.2
 
 
+@pytest.mark.long
 def test_score_moves_by_one_at_most():
     for data, k in SMALL:
         for drawn in vectors(k, len(data)):
@@ -138,7 +141,7 @@ def test_what_is_proposed_and_accepted_has_the_weights_of_the_law(data, k, epsil
     assert len(known) < 2 or max(twin) / min(twin) > 1 + 1e-6
 
 
-@pytest.mark.some(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("data", "k"), [((3, 0, 2), 4), ((1, 2, 0, 5, 1), 5), ((40, 0, 25, 35), 12), (tuple([5] * 20), 30)], ids=str)
 def test_integers_decide_as_floats_do(data, k, monkeypatch):
     """With the proved errors blown up, every choice is made by integers and intervals: the same answers under the same key."""

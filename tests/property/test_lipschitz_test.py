@@ -73,7 +73,7 @@ def loss(logs, sets):
 # The extension
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("n", "d"), SIZES)
 def test_the_extension_has_a_slow_twin_and_is_exact_on_its_set(n, d):
     sets = data_sets(n, d)
@@ -178,7 +178,7 @@ def test_the_statistic_is_not_lipschitz_on_every_set():
 # Privacy
 
 
-@pytest.mark.some(35)
+@pytest.mark.some(8)
 @pytest.mark.parametrize(("n", "d"), SIZES)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("factors", [DOCUMENT, SHRUNK, STEEP])

@@ -71,7 +71,7 @@ def check_answers(names: Sequence[str]) -> None:
     assert not CALLED, "a method of a cell was called"
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("source", ASKED)
 def test_the_answer_about_all_is_the_sum_of_those_about_parts(source):
     check_answers([f"{source}: {kind}" for kind in ASKED[source]])

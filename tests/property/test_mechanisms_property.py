@@ -137,6 +137,7 @@ def test_gaussian_delta_falls_in_scale_and_epsilon(epsilon, scale, factor, more)
     assert accounting.gaussian_delta(epsilon, scale, factor) >= delta
 
 
+@pytest.mark.long
 @given(epsilon=EPSILONS, delta=logarithmic(1e-100, 0.9), sensitivity=st.floats(0.5, 2.0), smaller=st.floats(0.1, 1.0))
 def test_less_privacy_needs_no_more_noise(epsilon, delta, sensitivity, smaller):
     for calibrate in (accounting.analytic_gaussian_scale, accounting.zcdp_discrete_gaussian_scale):
@@ -202,6 +203,7 @@ def test_discrete_laplace_accuracy_is_met_and_the_least(beta, k, epsilon):
     assert width == 0 or beyond(width - 1) > p * (1 - MP.mpf(2) ** -120)
 
 
+@pytest.mark.long
 @given(beta=st.floats(1e-300, 0.999), k=st.integers(1, 10**6), scale=st.floats(0.05, 6.0))
 @example(beta=1e-300, k=10**6, scale=6.0)
 def test_discrete_gaussian_accuracy_is_met_and_the_least(beta, k, scale):

@@ -50,7 +50,7 @@ def test_tails_are_rounded_up_and_no_more(n, q, data):
         assert float(found) <= float(exact) * (1 + 1e-9) + 3e-20
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "q"), [(10**6, 0.3), (10**6, 0.01), (10**5, 0.77)])
 @pytest.mark.parametrize("z", [-11.0, -6.0, -1.0, 0.3, 4.0, 8.0, 12.0])
 def test_tails_of_many_reports(n, q, z):
@@ -139,6 +139,7 @@ def test_empty_hypotheses(zero, one, outcome):
 # The polygon
 
 
+@pytest.mark.long
 @settings(max_examples=40, deadline=None)
 @given(tiny_models, st.floats(-0.2, 1.2), st.floats(0, 1))
 def test_ranges_of_the_polygon(seed, start, length):
@@ -172,6 +173,7 @@ def test_every_member_lies_in_the_outer_polygon(seed):
         assert low[0] - 1e-9 <= p @ q <= high[0] + 1e-9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("top", [False, True])
 def test_members_at_the_boundary(top):
     grid = np.linspace(-3, 3, 41)
@@ -200,6 +202,7 @@ def test_few_programmes_leave_a_valid_outer_polygon():
 # The search
 
 
+@pytest.mark.long
 @settings(max_examples=30, deadline=None)
 @given(tiny_models, st.integers(1, 40), st.integers(3, 12))
 def test_the_step_function_is_the_walk(seed, n, intervals):

@@ -66,6 +66,7 @@ def test_no_member_errs_more_than_the_bound(seed, start, length, n):
             assert law[~decided].sum() <= test.affinity**n + 1e-9
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(seeds, st.floats(0.01, 1.0))
 def test_no_pair_is_closer_than_the_bound(seed, share):

@@ -48,13 +48,13 @@ def pairs_of_bounds(of: Model) -> list[tuple[float, float]]:
     return [*bounds, (certificate.modulus, certificate.attained)]
 
 
-@pytest.mark.some(1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(12))
 def test_lower_bounds_are_below_upper_bounds_on_models_with_equations(seed):
     assert all(0 <= lower <= upper for lower, upper in pairs_of_bounds(with_equations(seed)))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_lower_bounds_are_below_upper_bounds_on_every_kind_of_model(name):
     assert all(0 <= lower <= upper for lower, upper in pairs_of_bounds(model(name)))

@@ -76,6 +76,7 @@ def test_the_unit_of_the_functional_does_not_matter(unit):
     assert_same(numbers(F * unit, unit=unit), unit)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("origin", [1.7e9, -(2.0**40)])
 def test_the_origin_of_the_functional_does_not_matter(origin):
     """Differences of estimates lose what float64 leaves of numbers this large; bounds lose nothing."""
@@ -93,17 +94,20 @@ def test_a_turned_functional():
         assert modulus(Model(-F, A, B), 0.1).value == pytest.approx(modulus(Model(F, A, B), 0.1).value, rel=1e-6)
 
 
+@pytest.mark.long
 def test_the_order_of_the_points_does_not_matter():
     order = np.array([3, 0, 4, 1, 2])
     assert_same(numbers(F[order], A[:, order], B, tuple(np.array(PHI)[order]), K3[order]))
 
 
+@pytest.mark.long
 def test_points_may_be_split():
     """Two points in place of one, alike in every condition and in the channel."""
     twice = np.array([0, 1, 2, 3, 4, 4, 2])
     assert_same(numbers(F[twice], A[:, twice], B, tuple(np.array(PHI)[twice]), K3[twice]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("huge", [1e12, pytest.param(1e300, marks=pytest.mark.long), pytest.param(-1e308, marks=pytest.mark.long)])
 def test_a_functional_may_be_anything_where_no_mass_is_allowed(huge):
     rows = np.column_stack([np.vstack([A, np.zeros(5)]), [0.0, 0.0, 1.0]])
@@ -149,6 +153,7 @@ def hulls(seed):
     }
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("kind", hulls(0))
 @pytest.mark.parametrize("seed", [1, 4, 23, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(30, 60))])
 def test_hulls_with_tiny_masses_have_a_certificate(kind, seed):
@@ -202,6 +207,7 @@ def test_members_and_weak_duality_hold_in_the_models_own_units():
             assert (f - f[0]) @ (p - q) <= found.upper
 
 
+@pytest.mark.long
 def test_the_twin_that_solves_in_the_models_own_units(monkeypatch):
     """Without the standard form, f = 1.7e9 + (0, ½, 1) gives a risk bound a thousand times too large, or none."""
     own = property(lambda self: (STANDARD, self))

@@ -107,7 +107,7 @@ def test_one_release_loses_no_more_than_epsilon_and_may_lose_all(kind, rows):
     assert rows == 1 or 4 * worst > Fraction(EPSILON)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("bound", UNITS, ids=str)
 @pytest.mark.parametrize("kind", ["var", "covariance"])
 def test_groups_together_lose_no_more_than_epsilon(kind, bound):

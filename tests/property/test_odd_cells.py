@@ -44,6 +44,7 @@ def is_utf8(cell):
     return True
 
 
+@pytest.mark.long
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.none() | st.lists(st.sampled_from(BORDERS), max_size=9).map(bytes) | st.text(max_size=4).map(str.encode), max_size=20))
 def test_which_texts_are_utf8(cells):

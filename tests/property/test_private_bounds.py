@@ -110,6 +110,7 @@ def test_bounds_and_answer_together_lose_no_more_than_epsilon(source, kind, grou
     assert both >= EPSILON * ((1 - 1e-9) if kind == "sum" else 0.5)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("twin", ["bins for one row", "all of epsilon twice"])
 def test_a_broken_twin_is_found(source, twin, groups, monkeypatch):

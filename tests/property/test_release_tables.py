@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,6 +49,7 @@ def rows_of(table, batch_rows):
     return pa.Table.from_batches(list(table.batches(batch_rows)))
 
 
+@pytest.mark.long
 @given(tables(), st.integers(1, 60), st.integers(1, 60), st.integers(1, 60))
 def test_rows_do_not_depend_on_batches_or_on_how_many_follow(drawn, rows, batch_rows, more):
     made, joint, weights = drawn

@@ -91,7 +91,7 @@ def test_one_unit_moves_counts_of_units_by_one_in_each_group_that_it_touches(tmp
     assert bound.l2 >= math.sqrt(2)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("replaced", [False, True])
 @pytest.mark.parametrize("most", [1, 2, 3])
 @pytest.mark.parametrize("codes", [None, VALUES])

@@ -177,6 +177,7 @@ def test_selection_passes(run, privacy, at_least):
     check(repeat(run), BEFORE, AFTER, at_least, privacy=privacy, runs=CALLS)
 
 
+@pytest.mark.long
 def test_the_exponential_mechanism_passes():
     def run(scores: Any, size: int, rng: Any) -> Array:
         return selection.exponential_mechanism(scores, size * 1.0, 1.0, draws=size, rng=rng)
@@ -224,12 +225,13 @@ INFERENCE = {
 }
 
 
-@pytest.mark.some(1)
+@pytest.mark.long
 @pytest.mark.parametrize(("run", "privacy", "at_least"), INFERENCE.values(), ids=INFERENCE)
 def test_inference_passes(run, privacy, at_least):
     check(repeat(run), RECORDS, NEIGHBOUR, at_least, privacy=privacy, runs=CALLS)
 
 
+@pytest.mark.long
 def test_half_the_noise_of_a_mean_is_caught():
     """The twin of the audits of functions called once a run."""
     run = repeat(lambda data, rng: inference.mean(data[:, 0], 2.0, 0.0, 1.0, rng=rng).value)
@@ -278,6 +280,7 @@ def rare_branch(probability: float, other: float) -> Any:
     return run
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("probability", "confidence"), [(1e-3, 0.95), (3e-3, 1 - ERROR_RATE)])
 def test_a_rare_event_that_the_counts_can_refute_is_chosen(probability, confidence):
     """At 10^5 runs. Of 50,000 counted runs it occurs in 50, which prove ln(33/5.3) = 1.8; the 25,000 that judge it could prove 0.7 only."""

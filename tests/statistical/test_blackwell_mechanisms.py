@@ -212,7 +212,7 @@ def test_the_loss_of_a_selection_is_that_of_the_slow_twin():
         assert ours == pytest.approx(slow, abs=1e-12)
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("kind", ["discrete_laplace", "discrete_gaussian"])
 @pytest.mark.parametrize("scale", [0.05, 0.7, 3.0, 50.0])
 def test_integer_noise_has_the_probabilities_of_the_definition(kind, scale):

@@ -86,6 +86,7 @@ def test_draws_of_a_dirichlet_histogram():
     assert fit({z: math.prod(mean[j] for j in z) for z in itertools.product(range(3), repeat=3)}) < ERROR_RATE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("prior", [np.array([4.0, 0.5, 2.5]), 2.5])
 def test_shares_of_cells_in_a_long_run_follow_the_dirichlet_law(prior):
     """With k draws the number in a cell is beta-binomial; 3,000 runs against its distribution function."""
@@ -104,6 +105,7 @@ def slow_parents(mass, k, source):
     return [min(t, math.floor(Fraction(int(word), 2**64) * (mass + t))) for t, word in enumerate(uniforms.words(k))]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("mass", [Fraction(1, 7), Fraction(3), Fraction(10**6) + Fraction(1, 3), Fraction(2) ** 900, Fraction(1, 2**900)])
 def test_parents_are_those_of_rational_arithmetic(mass, monkeypatch):
     fast = _urn.urn_parents(mass, 3000, rng=rng(3))
@@ -112,7 +114,7 @@ def test_parents_are_those_of_rational_arithmetic(mass, monkeypatch):
     assert np.array_equal(_urn.urn_parents(mass, 3000, rng=rng(3)), fast)
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mass", [Fraction(1, 7), Fraction(3), Fraction(10**6) + Fraction(1, 3), Fraction(10**12)])
 @pytest.mark.parametrize("more", [0, 2**63, 2**64 - 2])
 def test_numbers_beside_a_border_are_decided_by_rational_arithmetic(mass, more, monkeypatch):

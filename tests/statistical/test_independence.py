@@ -60,6 +60,7 @@ def test_neighbouring_nonces_are_independent(name: str) -> None:
     assert not verdict.is_rejected, verdict
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("broken", ["a shared sign", "a shared size", "a shared bit"])
 def test_the_net_holds_what_is_shared(broken: str) -> None:
     """Two of 256 elements share a sign, a size or the lowest bit."""

@@ -45,6 +45,7 @@ def test_law_of_a_mean_about_the_clipped_mean(delta, law):
     assert ks(z + 0.06, law.cdf) < ERROR_RATE  # and so is a bias of 6 % of one
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("d", [1, 5])
 def test_the_population_stderr_of_a_mean_is_honest(d):
     plain, rng, covered, by_noise = np.random.default_rng(2), KeyedRandom(bytes(32)), 0, 0
@@ -80,6 +81,7 @@ def test_values_of_a_sparse_mean_are_unbiased_whatever_was_chosen(method):
     assert ks(cursed, law) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_a_sparse_mean_finds_its_support():
     plain = np.random.default_rng(4)
     x = plain.standard_normal((20_000, 2000))
@@ -101,7 +103,7 @@ REGRESSIONS = {  # records, coefficients, ε, residuals, correlation of the colu
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("case", REGRESSIONS)
 def test_the_standard_errors_of_a_regression_are_honest(case):
     n, d, epsilon, residual, correlation = REGRESSIONS[case]
@@ -191,6 +193,7 @@ def test_erratum_of_algorithm_9_2_1(epsilon, delta, really, n, d, radius):
     assert estimate.stderr > printed
 
 
+@pytest.mark.long
 def test_erratum_of_corollary_5():
     """Stemmer (lecture 6) states it for all ε, δ in (0, 1); Theorem 2 shows it for ε ≤ 2 ln(1/δ) only; elsewhere it is refused."""
     for epsilon in (0.1, 0.5, 0.99):

@@ -29,7 +29,7 @@ def fit(counts, probabilities):
     return p_value(np.array([counts.get(c, 0) for c in order]), np.array([probabilities[c] for c in order]))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("data", "epsilon", "k"), CASES, ids=str)
 def test_counts_follow_the_law(data, epsilon, k):
     n = N if epsilon < 0.1 else 300_000  # a small ε makes the twins alike

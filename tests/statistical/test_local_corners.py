@@ -226,7 +226,7 @@ def noisy_coverage(mechanism: Any, n: int, f: float, target: str) -> float:
     return float(masses @ inside)
 
 
-@pytest.mark.some(3)
+@pytest.mark.long
 @targets
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 30.0])
 @pytest.mark.parametrize("kind", range(4))

@@ -107,6 +107,7 @@ def test_intervals_of_a_hadamard_response_cover(target):
         assert_covered(value[:, v], interval[:, v], F[v])
 
 
+@pytest.mark.long
 @targets
 def test_the_variance_of_a_hadamard_response_is_the_formulas(target):
     mechanism, n = local.HadamardResponse(3.0, k=K), 60_000
@@ -137,7 +138,7 @@ def support_counts(mechanism: Any, part: Any) -> Array:
     return np.rint(found.n * (q + (p - q) * np.atleast_1d(found.value))).astype(np.int64)
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @targets
 @pytest.mark.parametrize("mechanism", [local.BinaryResponse(1.0), *ORACLES], ids=repr)
 def test_aggregates_of_whole_surveys_have_that_law(mechanism, target):
@@ -207,7 +208,7 @@ def ones_of_surveys(mechanism: Any, n: int, replicates: int, target: str) -> tup
     return sum(plain.binomial(round(n * each), p, replicates) for each, p in zip(f, channel[:, 1], strict=True)), float(f @ worth)  # type: ignore[return-value]
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @targets
 @pytest.mark.parametrize("mechanism", ONE_BIT, ids=repr)
 def test_intervals_of_one_bit_cover(mechanism, target):
@@ -271,7 +272,7 @@ def surveys_of_numbers(mechanism: Any, n: int, surveys: int, target: str) -> Arr
     return mechanism.privatize(x if mechanism.integral else x.astype(np.float64), rng=KeyedRandom(KEY))  # type: ignore[no-any-return]
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @targets
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_intervals_of_noisy_means_cover(mechanism, target):
@@ -281,6 +282,7 @@ def test_intervals_of_noisy_means_cover(mechanism, target):
     assert_covered(value, interval, float(NUMBERS.mean()))
 
 
+@pytest.mark.some(4)
 @targets
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_the_variance_of_noisy_means_is_the_formulas(mechanism, target):

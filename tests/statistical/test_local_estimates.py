@@ -82,6 +82,7 @@ def test_variance_and_mean_are_the_formulas(mechanism, target):
     assert mean_p_value(value * 1.01, f, variance) < ERROR_RATE
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("mechanism", [*ORACLES[1:], local.HadamardResponse(1.0, k=30)], ids=repr)
 def test_whole_surveys(mechanism):
     """Through privatize and aggregate: standard scores of all categories in 300 surveys."""

@@ -88,7 +88,7 @@ def least_p_value(counts: Array, channel: Array) -> float:
     return len(channel) * min(p_value(row, law) for row, law in zip(counts, channel, strict=True))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_reports_follow_the_channel(case):
     counts = histogram(case)

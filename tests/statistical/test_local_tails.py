@@ -96,6 +96,7 @@ def of_gaussian(n: int, f: float, scale: float, confidence: float) -> tuple[floa
 # At the switch
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("confidence", "before"), [(0.999, 1.4), (1 - 1e-9, 7.0)])
 def test_rare_records_at_a_bound_among_a_million(confidence, before):
     """LocalLaplace(700), one in 833 records is a one: the limit above missed 1.46 and 7.6 times as often as allowed."""
@@ -114,7 +115,7 @@ def test_rare_records_at_a_bound_among_a_million(confidence, before):
     assert misses(twin(math.sqrt(noise), n, tail), noise, n, f, tail)[1] > before
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"])
 def test_every_law_of_noise_shares_the_limits(kind):
     """On both sides of 1,000 squared widths, and of the skewness that is corrected; noise as wide as 0.002 of the range."""
@@ -125,7 +126,7 @@ def test_every_law_of_noise_shares_the_limits(kind):
         assert max(misses(margins(kind, scale, n, tail), variance, n, f, tail)) <= 1.0
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("confidence", CONFIDENCES)
 def test_limits_miss_as_rarely_as_stated(confidence):
     for n, f, scale in itertools.product((1, 5, 100, 3000), (0.004, 0.1, 0.5), (0.01, 0.4)):

@@ -28,6 +28,7 @@ def discrete_laplace_law(scale, z):
     return (1 - r) / (1 + r) * r ** abs(z)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("sensitivity", [1, 3])
 @pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 3.0, 17.0])
 def test_log_ratio_of_discrete_laplace_is_epsilon_and_not_more(epsilon, sensitivity):

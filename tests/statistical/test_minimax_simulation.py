@@ -78,7 +78,7 @@ def binomial_p_value(counts, n, q):
     return p_value(cells, masses)
 
 
-@pytest.mark.some(3)
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "q"), [(1, 0.3), (20, 0.05), (999, 0.5), (10**6, 0.37)])
 def test_pairs_of_counts_follow_the_binomial_law(n, q):
     counts = draw_counts([1 - q, q], n=n, replicates=REPLICATES, rng=KeyedRandom(KEY))
@@ -242,7 +242,7 @@ def brute_force(estimator, model, loss):
     )
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("loss", [losses.squared(), losses.absolute()])
 def test_no_mixture_of_extreme_points_is_worse(seed, loss):
@@ -291,6 +291,7 @@ class Frequencies:
         return (counts[:, 2] / self.n - self._support.q) / (self._support.p - self._support.q)
 
 
+@pytest.mark.long
 def test_the_worst_distribution_behind_more_outcomes():
     estimator, e = Frequencies(1000), math.e
     seen = []

@@ -59,7 +59,7 @@ def test_every_outcome_has_its_probability(law: Law) -> None:
     assert fit(law, steps(law)) > ERROR_RATE
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("level", AES_LEVELS[:1])  # where no level has AES, pytest reports an empty set as skipped
 @each_law
 def test_every_outcome_has_its_probability_under_aes(law: Law, level: str) -> None:
@@ -85,7 +85,7 @@ def test_a_zero_from_one_side_is_rejected(law: Law) -> None:
     assert fit(law, drawn) <= ERROR_RATE
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("law", [law for law in DISCRETE_LAWS if law.kind == "discrete_laplace"], ids=str)
 def test_a_zero_from_both_sides_is_rejected(law: Law) -> None:
     plain = np.random.default_rng(8)
@@ -138,6 +138,7 @@ def test_wrong_moments_are_rejected(kind: str) -> None:
     assert min(moment_p_values(kind, np.clip(w, -3, 3))) <= ERROR_RATE
 
 
+@pytest.mark.long
 def test_neighbours_are_independent() -> None:
     """Members of a pair, neighbours, and neighbours in the keystream's transposed rows: products of both signs and magnitudes."""
     for kind in ("laplace", "gaussian"):
@@ -180,6 +181,7 @@ def check_tails(kind: str, at: tuple[float, ...], n: int) -> None:
             assert binomial_p_value(0, n, expected) <= ERROR_RATE, t
 
 
+@pytest.mark.long
 def test_tails() -> None:
     check_tails("laplace", (3, 6, 8, 10, 12, 14), 5 * 10**7)
     check_tails("gaussian", (2, 3, 4, 4.5, 5, 5.3), 5 * 10**7)

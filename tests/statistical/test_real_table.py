@@ -91,7 +91,7 @@ def test_the_tables_are_those_of_the_package(tables):
     assert tables.sql.execute("select max(n) from (select count(*) as n from flights group by tailnum)").fetchone()[0] == MOST_FLIGHTS
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", JOBS)
 def test_without_noise_and_with_every_flight_the_answers_are_those_of_sql(tables, name):
     everything = {"max_rows_per_unit": MOST_FLIGHTS} if name in UNIT_JOBS else {}

@@ -144,6 +144,7 @@ def test_a_rate_is_made_of_two_counts_with_noise_of_one_scale(source):
     assert abs(np.mean(errors**2) / np.mean(each(documents, "stderr") ** 2) - 1) < 0.1
 
 
+@pytest.mark.long
 def test_a_rate_of_a_public_number_of_rows_has_one_noise(source):
     _, documents = released(source, RATE | {"epsilon": 0.25})
     known = np.isin([-1 if each is None else each for each in TABLE["c"].to_pylist()], [1, 2]).sum()

@@ -79,6 +79,7 @@ def test_exponential_noise_is_permute_and_flip(scores):
     assert max(abs(algorithm[r] / other[r] - 1) for r in algorithm) > 1e-3 or len(set(scores)) == 1
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("scores", [s for s in SCORES if len(s) > 2], ids=str)
 def test_one_gumbel_draw_is_peeling_of_the_exponential_mechanism(scores):
     u = units(scores, 2.0)
@@ -98,7 +99,7 @@ def test_one_shot_sequences_are_a_law_and_contain_the_argmax(scores, s):
         assert abs(mpmath.fsum(p for chosen, p in law.items() if chosen[0] == r) - first[r,]) < 1e-45
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(5)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0.3, 1.0), (2.0, 0.5)])
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
@@ -143,7 +144,7 @@ def hockey_stick(p: Law, q: Law, epsilon: float) -> float:
     return float(mpmath.fsum(max(mpmath.mpf(0), x - mpmath.exp(epsilon) * q[a]) for a, x in p.items()))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("scores", [(0.0, 0.0, 0.0), (0.0, 1.0, 2.0), (0.0, 0.0, 9.0, 9.0), (0.0, 1.0, 2.0, 30.0)], ids=str)
 def test_one_shot_laplace_keeps_its_delta(scores):
     epsilon, delta, s = 0.19, 0.04, 2

@@ -49,7 +49,7 @@ def tally(winners: Array) -> dict[Any, int]:
     return {(int(i),): int(n) for i, n in enumerate(np.bincount(winners)) if n}
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("scores", SCORES, ids=str)
 @each_kind
 def test_the_largest_noisy_score_follows_its_law(kind, scores):
@@ -91,6 +91,7 @@ def test_winners_among_many_scores_follow_the_law_of_groups(kind):
         assert p_value(np.bincount(winners // 400, minlength=3), weights**1.05 / (weights**1.05).sum()) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_rounds_are_independent():
     winners = opened("gumbel", SCORES[3], 1.5).winners(N)
     p = np.array([float(x) for x in argmax_law("gumbel", units(SCORES[3], 1.5)).values()])
@@ -129,7 +130,7 @@ def check_sequences(kind, draw, law, scores, s, n):
     assert fit(counts, law(kind, units(scores, 0.75), s)) < ERROR_RATE
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("scores", "s"), [(SCORES[2], 2), (SCORES[2], 4)])
 @each_sequence
 def test_sequences_follow_their_law(kind, draw, law, scores, s):
@@ -176,7 +177,7 @@ def argmaxes(kind: str, scores: Any, epsilon: float, sensitivity: float, n: int,
     return np.array([selection.noisy_argmax(scores, epsilon, sensitivity, noise=kind, rng=rng) for rng in streams])
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(1.0, 1.0), (0.8, 2.0)])
 @each_kind
 def test_public_argmax_has_the_documented_law(kind, epsilon, sensitivity):

@@ -32,6 +32,7 @@ def sums_with_low_parts(columns: int, doublings: int, radius: float = 1.0) -> Ex
     return total
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("doublings", [0, 5, 20, 45])
 @pytest.mark.parametrize("scale", [2.0**-20, 0.7, 2.0**30, 1.99 * 2.0**40])

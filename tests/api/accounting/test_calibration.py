@@ -132,6 +132,7 @@ def test_epsilon_and_delta_are_inverse_to_one_another(uses, delta):
     assert accounting.delta_for_epsilon(uses, 0.0) <= 1.0
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

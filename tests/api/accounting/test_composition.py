@@ -298,6 +298,7 @@ def enumerated(epsilons, total):
     return result
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize("delta", [1e-5, 1e-2, 0.4])
 @pytest.mark.parametrize("tolerance", [0.1, 1e-3])
 @pytest.mark.parametrize("epsilons", [(0.3,), (0.1, 0.25, 0.7, 0.7), (1.5, 0.01, 0.2, 0.33, 0.9, 0.41, 0.17, 0.05)])
@@ -383,6 +384,7 @@ def test_uses_that_are_none_are_refused():
         accounting.compose([Uses("pure", epsilon=1.0), "pure"], 1e-6)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("epsilon", "k"), [(1e-3, 10**6), (0.01, 10**6), (1.0, 10**6), (0.1, 10**5), (5.0, 10**3)])
 @pytest.mark.parametrize("delta", [1e-9, 0.2])
 def test_optimal_for_many_uses_is_a_sum_of_positive_terms(epsilon, k, delta):
@@ -412,7 +414,7 @@ def two_kinds(one, other, total):
     return result
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 1e-2, 0.5])
 @pytest.mark.parametrize(
     ("one", "other"),

@@ -64,6 +64,7 @@ def test_a_refusal_writes_nothing(ledger):
 
 
 # Each example makes a file and syncs it.
+@pytest.mark.long
 @given(st.booleans(), st.lists(st.floats(1e-6, 0.4), min_size=1, max_size=8))
 def test_totals_are_exact(tmp_path_factory, by_rho, amounts):
     path = tmp_path_factory.mktemp("ledger") / "x"

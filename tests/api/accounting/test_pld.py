@@ -33,7 +33,7 @@ def laplace(epsilon, interval=1e-4):
     )
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("delta", [1e-8, 1e-5, 1e-2])
 @pytest.mark.parametrize(("scale", "k"), [(1.0, 1), (5.0, 10), (50.0, 300)])
 def test_gaussians_are_in_the_bracket(scale, k, delta):
@@ -68,6 +68,7 @@ def test_every_rule_for_laplace_noise_is_above_the_lower_end(epsilon, k, delta):
         assert low > accounting.zcdp_epsilon(k * accounting.rho_bounded_range(epsilon), delta)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "uses",
     [
@@ -96,6 +97,7 @@ def test_published_value_of_sampled_gaussians():
     assert 0.8 < epsilon < 1.26
 
 
+@pytest.mark.long
 def test_sampling_amplifies_and_everything_sampled_is_no_sampling():
     uses = Uses("gaussian", uses=50, rho=0.02)
     whole = accounting.pld(uses, sampling="none", relation="add_remove").epsilon(1e-6)
@@ -106,6 +108,7 @@ def test_sampling_amplifies_and_everything_sampled_is_no_sampling():
     assert sampled < accounting.pld(laplace_uses, sampling="none").epsilon(1e-6) / 3
 
 
+@pytest.mark.long
 def test_the_numbers_of_the_documentation():
     steps = Uses("gaussian", uses=1000, rho=accounting.rho_gaussian(1.0, 1.0))
     sampled = accounting.pld(steps, sampling="poisson", rate=0.01, relation="add_remove").epsilon(1e-6)

@@ -202,6 +202,7 @@ def test_proportion_bounds_cover_exactly(n, rate):
 # Blocks, threads, randomness
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "mechanism", [LAPLACE, plain, repeat(lambda x, rng: noise.laplace(x, 1.0, rng=rng))], ids=["ours", "runs", "single"]
 )
@@ -237,6 +238,7 @@ def test_substreams_count_their_calls():
     assert stream.secure is False
 
 
+@pytest.mark.long
 def test_functions_run_on_the_calling_thread_unless_threads_are_asked_for():
     names: set[str] = set()
     several = threading.Event()

@@ -211,6 +211,7 @@ def page(tmp_path_factory) -> str:
     return (folder / "bench.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_the_page_has_every_part(page):
     for name in ("headline", "curves", "bound", "calls", "threads", "levels", "memory", "jobs", "machine", "every"):
         assert f'id="{name}"' in page

@@ -113,6 +113,7 @@ def test_a_broken_peer_is_named_and_the_others_go_on(sides, name, why):
     assert [[other.name for other in row.others] for row in results.rows] == [["good"], ["a bound"]]
 
 
+@pytest.mark.long
 def test_a_peer_that_breaks_later_is_named_and_its_turns_are_not_kept():
     broken: list[bool] = []
 
@@ -327,7 +328,7 @@ def test_a_quick_run_fits_two_minutes_and_a_full_one_twenty():
 CHEAP = ("calls", "noise", "selection", "sums")
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("group", CHEAP)
 def test_benchmarks_of_a_group_run_and_their_answers_are_right(group, every):
     chosen = [item for item in every if item.group == group]
@@ -336,6 +337,7 @@ def test_benchmarks_of_a_group_run_and_their_answers_are_right(group, every):
     assert len(results.rows) >= len(chosen)
 
 
+@pytest.mark.long
 def test_local_benchmarks_run_and_their_answers_are_right():
     chosen = benchmarks(Plan(20_000, 64, 2, quick=True), ("local", "distributions"))
     results, _ = run(chosen, 0.01, mode="quick", grace=GRACE)

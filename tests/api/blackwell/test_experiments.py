@@ -92,6 +92,7 @@ def test_a_matrix_of_another_type_is_refused(matrix):
 # The privacy profile
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(("n", "m"), [(1, 3), (2, 2), (5, 7), (33, 4), (70, 11)])
 @pytest.mark.parametrize("concentration", [0.05, 1.0])
 def test_delta_is_the_sum_by_definition(n, m, concentration):

@@ -45,7 +45,7 @@ def test_random_pairs_are_answered_with_a_proof(first):
     assert {True, False} == set(answers)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["garbling", "sparse", "wide", "geometric"])
 def test_sixty_states_and_outcomes_with_a_channel(kind):
     rng = np.random.default_rng(0)

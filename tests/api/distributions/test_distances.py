@@ -91,6 +91,7 @@ def test_bounds_carry_over_to_distances():
     assert shifted == pytest.approx(ks_distance(histogram(x, 20), BETA.cdf), abs=1e-9)
 
 
+@pytest.mark.long
 def test_two_coordinates_against_brute_force():
     rng = np.random.default_rng(3)
     one, other = rng.random((6, 2)), rng.random((5, 2))

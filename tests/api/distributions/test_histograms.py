@@ -228,6 +228,7 @@ def test_tables():
             release.table(names=wrong)
 
 
+@pytest.mark.long
 def test_pictures(tmp_path):
     pytest.importorskip("matplotlib")
     from matplotlib.figure import Figure

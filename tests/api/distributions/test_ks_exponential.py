@@ -88,6 +88,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.some(28)
 @pytest.mark.parametrize("epsilon", [2.3e-308, 1e-9, 0.1, 50.0, 1e12, 1.7e308])
 @pytest.mark.parametrize(("data", "k"), EXTREMES.values(), ids=EXTREMES)
 def test_extreme_data_and_budgets(data, k, epsilon):

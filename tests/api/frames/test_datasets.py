@@ -100,6 +100,7 @@ def test_a_wider_type_in_another_file_is_read_as_it_is(tmp_path, value):
     assert total(pads.dataset(folder)) == total(folder)
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 @pytest.mark.parametrize(("first", "second", "value"), PAIRS, ids=str)
 def test_files_of_different_types_are_read_as_by_their_path(tmp_path, first, second, value, ending):
@@ -150,6 +151,7 @@ PARTITIONS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", PARTITIONS)
 def test_columns_of_partitions(tmp_path, way):
     for year, region in itertools.product((2023, 2024), ("north", None)):
@@ -338,6 +340,7 @@ def buffers(count):
     return pads.FileSystemDataset(parts, pa.schema({"x": pa.int64()}), format_, fs.LocalFileSystem())
 
 
+@pytest.mark.long
 def test_ten_thousand_fragments_are_inspected_once_a_question(monkeypatch):
     read = []
     real = parquet_input.inspect

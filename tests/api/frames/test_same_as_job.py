@@ -80,7 +80,7 @@ def test_a_batch_is_the_job(library, expected):
         assert json.loads(json.dumps(result.document)) == answer
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("library", ["pandas", "duckdb"])
 def test_queries_one_by_one_are_those_of_the_job(library, expected):
     settings, answers = expected
@@ -94,6 +94,7 @@ def test_queries_one_by_one_are_those_of_the_job(library, expected):
             asked(table, query)
 
 
+@pytest.mark.long
 def test_a_path_is_the_job(expected, tmp_path):
     import pyarrow.parquet as pq
 
@@ -104,7 +105,7 @@ def test_a_path_is_the_job(expected, tmp_path):
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @of_each_library_and_unit
 def test_empty_frames(library, settings, tmp_path):
     answers = answers_of_job(tmp_path, clinic(700).slice(0, 0), ASKED, settings)

@@ -410,6 +410,7 @@ def test_a_relation_that_fails_is_not_quoted():
     assert SECRET not in everything(caught.value)
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("library", FRAMES)
 def test_nothing_shows_a_row(library):
     rows = pa.table({"person": [1, 2], "name": [SECRET, SECRET], "a": [31337.25, None]})
@@ -454,6 +455,7 @@ def test_a_relation_is_read_as_a_stream():
     assert found.value.tolist() == [75_000] * 4
 
 
+@pytest.mark.long
 def test_libraries_are_not_loaded_for_frames_of_others():
     import subprocess
 

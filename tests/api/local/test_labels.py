@@ -82,6 +82,7 @@ def forms(texts: list[str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.some(2)
 @every
 def test_labels_give_the_reports_of_their_codes(kind, options):
     mechanism, twin = labelled(kind, options)

@@ -303,6 +303,7 @@ def test_additive_scales_are_those_of_the_central_mechanisms():
     assert local.LocalLaplace(1.0, 0.1, 0.3).scale >= Fraction(0.3) - Fraction(0.1)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("mechanism", ADDITIVE, ids=repr)
 def test_additive_sums_are_exact(mechanism):
     reports = mechanism.privatize(records(mechanism, 70_000), rng=keyed())

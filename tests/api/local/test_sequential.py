@@ -76,6 +76,7 @@ def test_bits_given_the_past_are_randomised_responses(epsilon):
     assert binomial_p_value(int(np.count_nonzero(lies[1:] & lies[:-1])), n - 1, q * q) > ERROR_RATE
 
 
+@pytest.mark.some(34)
 @pytest.mark.parametrize("start", [None, 0.0, 200.0])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("q", [0.1, 0.5, 0.75, 0.9])

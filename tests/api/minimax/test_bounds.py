@@ -90,7 +90,7 @@ def printed_lower_bound(of: Model, n: int, epsilon: float, loss: Loss, eta: floa
     return loss(max(hellinger, tv) / 2) * eta / 2
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["simplex", "moment 2", "hoelder 1", "polytope", "hull"])
 @pytest.mark.parametrize(("n", "epsilon"), [(50, 0.1), (2_000, 0.5), (2_000, 3.0)])
 def test_the_lower_bound_is_at_least_the_printed_one_at_every_eta(name, n, epsilon):
@@ -107,7 +107,7 @@ def test_the_sharper_constant_of_2_3_5_counts_below_ln_2():
     assert lower_bound(of, epsilon, n=10**5).value == pytest.approx(printed * (2 / math.exp(epsilon)) ** 2, rel=1e-3)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("loss", ["absolute", "squared", losses.huber(0.2)], ids=str)
 @pytest.mark.parametrize(("name", "n", "epsilon"), [("moment 2", 400, 0.3), ("hull", 100, 2.0), ("moment 1.5", 5_000, 4.0)])
 def test_no_other_eta_is_better(name, n, epsilon, loss):

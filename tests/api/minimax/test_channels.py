@@ -27,7 +27,7 @@ def attained_by_the_other_programme(of: Model, phi: np.ndarray, radius: float) -
     return program.maximise(of.f @ (p1 - p0)).value
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("n", "epsilon"), SETTINGS)
 def test_the_certificate_holds_on_every_kind_of_model(name, n, epsilon):
@@ -47,7 +47,7 @@ def test_the_certificate_holds_on_every_kind_of_model(name, n, epsilon):
     assert dp_level(found.channel) == pytest.approx(epsilon, abs=1e-9)
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("name", ["simplex", "moment 2", "moment 1.5", "hoelder 1", "polytope", "hull", "uniform"])
 @pytest.mark.parametrize("n", [30, 10_000])
 def test_satz_3_13_the_reports_tell_as_much_apart_as_privacy_allows(name, n):
@@ -59,6 +59,7 @@ def test_satz_3_13_the_reports_tell_as_much_apart_as_privacy_allows(name, n):
     assert modulus_hellinger(of, 1 / math.sqrt(n), channel=found).value == reports.value
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("name", ["simplex", "moment 2", "moment 1.5", "hoelder 1", "polytope", "uniform"])
 def test_another_function_has_no_certificate(name):
     # Teeth: the certificate is a property of φ, not of the arithmetic that computes it.
@@ -84,6 +85,7 @@ def test_known_answer_moments_a_clipped_line():
     assert 1 < np.sum(np.abs(phi) < 1) < of.size
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10**6), st.floats(0.01, 5.0))
 @settings(max_examples=30)
 def test_certificates_of_random_polytopes(seed, n, epsilon):
@@ -99,6 +101,7 @@ def test_certificates_of_random_polytopes(seed, n, epsilon):
     )
 
 
+@pytest.mark.long
 @given(st.integers(0, 2**32 - 1), st.integers(1, 10**6))
 @settings(max_examples=20)
 def test_certificates_of_random_hulls(seed, n):
@@ -112,7 +115,7 @@ def test_a_model_of_size_500():
     assert optimal_channel(Model.moment(np.linspace(-20.0, 20.0, 500), kappa=2.0, C=1.0), 1.0, n=10_000).certificate.holds
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("n", [100, 10**6])
 @pytest.mark.parametrize(
     "of",

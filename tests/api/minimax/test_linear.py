@@ -52,7 +52,7 @@ def ready_made(h=None, n=10_000):
     }
 
 
-@pytest.mark.some(29)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("name", ready_made())
 @pytest.mark.parametrize("n", [1, 20, 10_000, 10**9])
 def test_automatic_bandwidth_is_the_one_with_the_least_bound(name, n):
@@ -146,6 +146,7 @@ def hoelder_constant(beta):
     return 1.01 * max(gaps)
 
 
+@pytest.mark.some(27)
 @pytest.mark.parametrize(
     ("beta", "m"), [(0.5, 0), (1, 0), (1.5, 0), (2, 0), (2.5, 0), (4, 0), (2, 1), (2.5, 1), (3, 1), (3.5, 2), (4.5, 3)]
 )

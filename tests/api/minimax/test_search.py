@@ -98,6 +98,7 @@ def test_reports_of_the_mechanisms_themselves():
 # What a channel may be
 
 
+@pytest.mark.long
 def test_channels_of_every_kind():
     matrix = CHANNEL.channel()
     function = BinaryChannel(1.0, lambda x: np.clip(x, -1.5, 1.5), bound=1.5)
@@ -115,6 +116,7 @@ def test_an_optimal_channel_is_one():
     assert estimator.channel is optimal
 
 
+@pytest.mark.long
 def test_a_channel_that_falls_is_read_backwards():
     turned = BinaryChannel(1.0, -np.clip(GRID, -1.5, 1.5))
     one, other = (BinarySearchEstimator(MODEL, channel, n=101, step=0.3) for channel in (CHANNEL, turned))
@@ -129,6 +131,7 @@ def test_a_channel_that_falls_is_read_backwards():
 # Steps
 
 
+@pytest.mark.long
 @cones
 @pytest.mark.parametrize("loss", ["squared", "absolute", losses.huber(0.5)])
 def test_the_step_of_the_theory(loss):
@@ -156,6 +159,7 @@ def test_the_tuned_step_of_more_outcomes():
     assert tuned.risk_bound() <= 1.05 * min(other.risk_bound() for other in others)
 
 
+@pytest.mark.long
 def test_tuning_minds_the_loss():
     absolute = BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned", loss="absolute")
     squared = BinarySearchEstimator(MODEL, CHANNEL, n=500, step="tuned")
@@ -163,6 +167,7 @@ def test_tuning_minds_the_loss():
     assert squared.risk_bound() <= 1.02 * absolute.risk_bound("squared")
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("matrix", [CHANNEL.channel(), np.random.default_rng(0).dirichlet(np.ones(3), 25)])
 @pytest.mark.parametrize("step", [1.2, 5.0])
 def test_coarse_steps_give_the_middle(matrix, step):
@@ -198,7 +203,7 @@ def test_attributes(binary, kary):
     assert repr(binary).startswith("BinarySearchEstimator(Model(25 points")
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("epsilon", [1e-5, 5.0, 40.0])
 @pytest.mark.parametrize("n", [1, 1000, 2**40])
 def test_extremes(epsilon, n):
@@ -219,6 +224,7 @@ def test_channels_that_keep_the_data():
     assert coin.risk_bound() < 1.1 * 0.25 / 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("unit", [1e-9, 1e9])
 def test_units_do_not_matter(unit):
     plain, scaled = (BinarySearchEstimator(Model(u * GRID, MODEL_ROW, [1.0]), CHANNEL, n=500, step=0.1 * u) for u in (1.0, unit))
@@ -251,6 +257,7 @@ def test_a_trace_takes_the_count_of_plus(binary):
     assert binary.trace(150) == binary.trace([253, 150])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ending", ["svg", "png"])
 def test_plots_are_written(binary, kary, tmp_path, ending):
     pytest.importorskip("matplotlib")
@@ -305,7 +312,7 @@ def test_threads_may_share_an_estimator():
 # Refusals
 
 
-@pytest.mark.some(14)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -396,7 +403,7 @@ def test_bits_are_for_two_outcomes(kary):
         kary.estimate_reports(np.zeros(51, np.uint8), packed=True)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("power", [1.0, 2.0, 8.0])
 @pytest.mark.parametrize("step", [0.1, 0.4])
 def test_the_risk_bound_counts_rare_large_errors(power, step):
@@ -446,6 +453,7 @@ def test_bounds_that_nobody_asked_for_follow_the_tests():
     assert 0.5 < estimator._search.affinity(distance) < 1
 
 
+@pytest.mark.long
 def test_without_the_solver_binary_channels_need_only_a_step(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     assert BinarySearchEstimator(MODEL, CHANNEL, n=100, step="tuned").N > 2

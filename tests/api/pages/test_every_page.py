@@ -113,7 +113,7 @@ def test_the_parser_refuses_what_is_not_sound():
             Page(wrong)
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 def test_the_document_says_what_it_is(page, folder):
     (document,) = page.named("html")
     assert document.attributes["lang"] == "en"

@@ -134,6 +134,7 @@ def test_text_of_plots_has_12_pixels_at_every_width(text):
     assert too_small(text, breakpoint_of(style_of(text))) == []
 
 
+@pytest.mark.long
 def test_a_breakpoint_that_is_too_low_is_found(text):
     assert {kind for kind, _ in too_small(text, 40)} == {"wide"}
     assert {kind for kind, _ in too_small(text.replace("font: 9px", "font: 8px").replace("font-size: 9px", "font-size: 8px"), 49)} >= {

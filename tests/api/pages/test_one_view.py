@@ -110,6 +110,7 @@ def in_notebook(answer):
     return [words(*row) for row in rows[1:]]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("answer", ANSWERS, ids=NAMES)
 def test_all_doors_show_the_same_rows(answer, page, capsys):
     table = TableResult(Answered("arrow", "a table", document(answer), places=(0,)), 0).to_arrow()
@@ -180,6 +181,7 @@ def test_two_hundred_names_are_drawn_and_listed(page):
     assert "are drawn" not in text
 
 
+@pytest.mark.long
 def test_a_map_of_two_hundred_groups_names_all_of_them_and_has_a_scale(page):
     sites, ages = [f"s{place:02d}" for place in range(40)], ["a", "b", "c", "d", "e"]
     groups = {"site": [site for site in sites for _ in ages], "age": ages * 40}
@@ -200,6 +202,7 @@ def test_dates_of_groups_are_drawn_between_the_first_and_the_last(page):
     assert {"north", "south", "no value", "2025-01-01", "2025-02-03"} == set(shown) - {"mean of cost"}
 
 
+@pytest.mark.long
 def test_numbers_that_are_not_drawn_are_said_above_the_picture(page):
     names = [f"c{place}" for place in range(250)]
     text = page(query("many", "histogram", list(range(250)), stderr=5.0, interval=[[0, 10]] * 250, categories=names))
@@ -225,6 +228,7 @@ def test_a_long_table_is_a_box_that_the_keyboard_scrolls(page):
     assert "tabindex" not in page(ANSWERS[4])
 
 
+@pytest.mark.long
 def test_the_title_says_what_the_page_is_about(page):
     text = page(ANSWERS[0], ANSWERS[1], origin="data/visits-2025.parquet", name="march", unit="person", max_rows_per_unit=2)
     assert "<h1>march: one, uneven</h1>" in text
@@ -233,6 +237,7 @@ def test_the_title_says_what_the_page_is_about(page):
     assert "<h1>one</h1>" in page(ANSWERS[0], name="one")
 
 
+@pytest.mark.long
 def test_at_a_glance_says_how_exact_answers_are(page):
     (glance, *_) = Tables(page(*ANSWERS)).tables
     shown = {row[0]: row[-1] for row in glance[1:]}

@@ -204,6 +204,7 @@ def test_lines_that_are_too_noisy_do_not_stretch_the_axis_of_dots(figures):
     assert figures[-1].axes[0].get_xlim()[0] < -900
 
 
+@pytest.mark.long
 def test_many_names_stand_beside_each_other_on_one_axis(figures):
     names = [f"name {number}" for number in range(200)]
     counts = np.arange(200.0)

@@ -65,6 +65,7 @@ def test_errors_of_histograms_are_integrals(density, stream):
     assert density.bias(6) == pytest.approx(float(density.squared_error(density.masses(6))), abs=1e-12)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("density", DENSITIES, ids=str)
 def test_records_have_the_law_that_they_are_said_to_have(density, stream):
     n = 200_000
@@ -151,6 +152,7 @@ def test_distances_of_draws_are_those_of_a_release(stream):
         assert np.abs(below - ends).max() - 1e-12 <= distance <= 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("terms", [3, 10])
 def test_the_risk_of_a_series_is_that_of_its_coefficients(terms):
     density, n = Cosines(2.0, 0.4), 50
@@ -193,6 +195,7 @@ def test_the_smaller_order_of_theorem_4_4_is_told_from_what_is_measured():
     assert not rates._above_the_smaller_order(replace(curve, means=values)).holds
 
 
+@pytest.mark.long
 def test_the_sampler_that_refuses_is_told_from_one_that_runs():
     assert rates._refused(1000).holds
     assert not rates._refused(20).holds

@@ -142,6 +142,7 @@ def test_the_first_error_of_a_course_is_where_theta_is_removed(stream):
     )
 
 
+@pytest.mark.long
 def test_members_are_of_the_model(stream):
     estimator = searches._heavy(400, 0.27)
     members = searches._members(estimator.model, estimator.matrix, searches._ends(estimator), stream)

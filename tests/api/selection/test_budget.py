@@ -133,6 +133,7 @@ def spent_by_peeling(s: int, b: float, delta: float, *, values: bool) -> float:
     return min(basic, accounting.zcdp_epsilon(s * (rounds**2 + releases**2) / 2, delta)) if delta else basic
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("s", "epsilon", "delta"), [(1, 1.0, 1e-6), (10, 1.0, 1e-6), (100, 1.0, 1e-6), (100, 3.0, 1e-3), (5, 0.1, 1e-9)])
 def test_the_calibrated_scale_is_the_least_that_holds(s, epsilon, delta):
     for values in (False, True):

@@ -48,7 +48,7 @@ def recursion(epsilon: float, delta: float, most: int) -> list[mpmath.mpf]:
     return found
 
 
-@pytest.mark.some(4)
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("epsilon", "delta"), PARAMETERS)
 def test_closed_forms_and_brackets_hold_what_the_recursion_gives(epsilon, delta):
     with mpmath.workdps(DIGITS):

@@ -140,6 +140,7 @@ def test_a_host_that_drops_connections_ends_in_time(monkeypatch):
         masters.check_answers("spark://far:7077")
 
 
+@pytest.mark.long
 def test_an_open_port_of_submissions_is_found_and_others_are_not(monkeypatch):
     with server(json.dumps(SAID).encode()) as port:
         assert masters.open_submissions(["127.0.0.1", "127.0.0.1"], port) == [f"127.0.0.1:{port}"]
@@ -186,6 +187,7 @@ def test_info_finds_a_master_of_this_machine_on_whatever_address_it_listens(tmp_
             assert f"127.0.0.2:{port}" in json.loads(capsys.readouterr().out)["warning"]
 
 
+@pytest.mark.long
 def test_a_master_that_found_its_port_taken_is_found_at_the_next_one():
     for _ in range(100):
         with contextlib.suppress(OSError), server(b"another service") as port, server(json.dumps(SAID).encode(), wanted=port + 1):

@@ -47,6 +47,7 @@ def session(master: str, executors: int):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("master", "executors", "warns"), [("spark://a:1", 0, 1), ("spark://a:1", 1, 0), ("local[2]", 0, 0)])
 def test_a_job_without_executors_says_so_once(monkeypatch, master, executors, warns):
     monkeypatch.setattr("pyspark.InheritableThread", threading.Thread)

@@ -249,6 +249,7 @@ def test_the_page(place):
     assert len(re.findall(r"<tr><td", page)) == 6 + 3 + 40
 
 
+@pytest.mark.long
 def test_every_colour_of_a_plot_is_a_variable_of_the_page(place):
     privatized(place)
     place.estimate("--report", place.folder)

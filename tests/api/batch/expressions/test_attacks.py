@@ -43,6 +43,7 @@ def test_there_are_hundreds_of_them():
     assert len(set(HOSTILE)) == len(HOSTILE)
 
 
+@pytest.mark.some(7)
 @pytest.mark.parametrize(
     "text",
     ["(" * 5000 + "a" + ")" * 5000, "NOT " * 2000 + "f", "a" + " + a" * 200, "abs(" * 100 + "a" + ")" * 100, "a" * 20_000,

@@ -185,6 +185,7 @@ def test_the_job_with_conditions_runs_as_it_stands(repository, tmp_path, monkeyp
     assert 500 < sum(document["queries"][1]["value"]) < 3000
 
 
+@pytest.mark.long
 def test_the_example_of_private_groups(repository, tmp_path, monkeypatch, capsys):
     """What docs/batch.md shows of it is what it says, and it names the common numbers of visits."""
     document = (repository / "docs/batch.md").read_text(encoding="utf-8")

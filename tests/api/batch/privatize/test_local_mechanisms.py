@@ -80,7 +80,7 @@ def check_recovery(estimates, table):
         assert (np.atleast_1d(expected) <= intervals[:, 1]).all(), name
 
 
-@pytest.mark.some(3)
+@pytest.mark.long
 @pytest.mark.source_tree
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("ending", FORMATS)
@@ -286,6 +286,7 @@ def test_a_dictionary_that_holds_a_null(place):
     assert result.to_pylist() == ["b", "a", "c", "c", "c"]
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("encode", [False, True])
 def test_integers_in_every_arrow_type(place, kind, encode):
@@ -338,6 +339,7 @@ def test_categories_in_the_order_of_their_codes_are_not_stored(place):
         assert (said["k"], said["categories"]) == (1000, None)
 
 
+@pytest.mark.long
 def test_a_million_categories(place):
     table = pa.table({"x": pa.array([0, 2**20 - 1, 5], pa.int32())})
     for mechanism in ("kary", "hashing", "hadamard", "unary"):

@@ -56,7 +56,7 @@ def read(path, names, rows=1 << 20):
     return pa.Table.from_batches([piece.batch for piece in found]), found
 
 
-@pytest.mark.some(15)
+@pytest.mark.some(5)
 @pytest.mark.parametrize("names", [READ, FLAT, ["text"], ["label", "i8"], ["flag"], ["nothing", "f"]])
 @pytest.mark.parametrize("batch_rows", [1000, 333])
 @pytest.mark.parametrize("compression", [None, "lz4"])
@@ -110,7 +110,7 @@ def test_a_message_without_bitmaps_and_files_of_older_versions(tmp_path, monkeyp
             assert read(path, FLAT)[0].to_pydict() == table().select(FLAT).to_pydict()
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("names", [READ, ["text", "label"], ["lists"], ["i8", "f"]])
 @pytest.mark.parametrize("encoding", ["dictionary", "plain", "shared"])
 def test_row_groups_come_in_parts_by_their_decoded_size(tmp_path, monkeypatch, names, encoding):

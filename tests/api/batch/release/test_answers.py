@@ -85,7 +85,7 @@ def test_every_kind_for_every_relation(place, relation, delta):
 GROUPED = [name for name, query in QUERIES.items() if query["kind"] in {"count", "sum", "mean", "quantile"}]
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(
     "privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": ROWS, "max_groups_per_unit": 3}], ids=str
@@ -134,6 +134,7 @@ def test_units_within_their_bound_keep_all_their_rows(place, relation):
     assert document["max_rows_per_unit"] == most
 
 
+@pytest.mark.long
 def test_the_result_does_not_depend_on_how_rows_are_cut(place):
     for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):
         place.write_release(privacy=privacy)

@@ -106,7 +106,7 @@ def test_a_conversion_needs_a_delta(place, accounting):
         parse_release_job(job_of(place, weighted(mean=1), accounting=accounting))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
 @pytest.mark.parametrize("delta", [1e-6, 1e-9])

@@ -70,7 +70,7 @@ def test_cells_are_whole_steps_exactly(kind):
             assert steps(cells.slice(2), digits + shift, rounding).to_pylist() == wanted[2:]
 
 
-@pytest.mark.some(12)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != pa.int8()], ids=str)
 @pytest.mark.parametrize("counts_equal", [True, False])
 def test_places_among_points_are_exact(kind, counts_equal):
@@ -221,6 +221,7 @@ def test_answers_are_those_of_a_table_of_integers(place, settings):
 SOURCES = ["in.parquet", "in.arrow", "in.csv", "labels.arrow", "wide.arrow", "other.parquet"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_answers_do_not_depend_on_pieces_formats_and_widths(place, source):
     queries = {name: about_decimals(ASKED[name]) for name in ("sum", "mean", "var", "bins", "quartiles", "by region", "few")}

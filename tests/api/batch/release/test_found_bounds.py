@@ -130,6 +130,7 @@ def test_zeros_alone_have_narrow_bounds(place):
         assert np.all(np.abs(np.atleast_1d(answer["value"])) < 1e-6)
 
 
+@pytest.mark.long
 def test_the_answer_does_not_depend_on_how_rows_are_cut(place):
     place.write_release(FOUND, epsilon=4.0)
     plan = make_release_plan(load_release_job(place.job), overwrite=True)

@@ -66,6 +66,7 @@ def check(answers, group, skips=False):
             assert low <= exact(name, y) <= high, name
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 2}], ids=str)
 def test_groups_have_one_pair_of_bounds_from_the_rows_of_all_groups(place, privacy):
     place.write_release(FOUND, privacy=privacy, epsilon=40.0)
@@ -124,6 +125,7 @@ def test_bounds_are_those_of_a_query_without_groups_where_each_row_is_in_one(pla
     }
 
 
+@pytest.mark.long
 def test_few_rows_have_no_bounds_and_no_answer_and_the_job_ends_well(place):
     write_table(table(8), place.source)
     place.write_release(FOUND, epsilon=4.0)

@@ -200,7 +200,7 @@ def test_nulls_are_a_group_where_they_are_declared(place, ending):
     assert sum(tallies["n"].tolist()) == ROWS
 
 
-@pytest.mark.some(9)
+@pytest.mark.some(6)
 @pytest.mark.parametrize("way", ["parquet", "csv", "arrow", "records"])
 @pytest.mark.parametrize("ending", FORMATS)
 def test_the_rows_of_a_public_table_are_the_groups(place, way, ending):

@@ -377,6 +377,7 @@ def test_help_has_a_job_that_runs(place):
     assert json.loads(done.out)["ledger"]["remaining"] == {"epsilon": 1.0, "delta": 0.0}
 
 
+@pytest.mark.long
 def test_the_report(place):
     pytest.importorskip("jinja2")
     pytest.importorskip("matplotlib")
@@ -421,7 +422,7 @@ def test_noise_beyond_its_range_is_refused_before_anything_is_spent(place, query
     assert list(ledger.entries()) == []
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize(("lower", "upper"), [(0.1, 0.7), (-1e308, 1.7e308), (-1e-300, 1e300), (-3, 2**53)])
 def test_as_many_bins_as_allowed_have_exact_edges_at_once(lower, upper):
     start = time.process_time()

@@ -124,6 +124,7 @@ def test_of_one_row_only_the_variance_of_all_rows_exists(place):
     assert (answers["1"]["value"], answers["1"]["note"]) == (None, "there are fewer than 2 rows, and so no answer")
 
 
+@pytest.mark.long
 def test_the_answer_does_not_depend_on_how_rows_are_cut(place):
     for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):
         place.write_release(SPREADS, privacy=privacy)

@@ -79,6 +79,7 @@ def plots(text):
     return text.count('<svg class="plot wide"')
 
 
+@pytest.mark.long
 def test_both_files_are_written_and_replaced(tmp_path):
     pages = ReleasePages(tmp_path / "deep/report", "release")
     for content in (document(COUNT), document(*EVERY)):
@@ -87,6 +88,7 @@ def test_both_files_are_written_and_replaced(tmp_path):
         assert json.loads(pages.paths[0].read_text(encoding="utf-8")) == content
 
 
+@pytest.mark.long
 def test_the_page_needs_nothing_but_itself(page):
     text = page(*EVERY, ledger=LEDGER)
     assert not re.search(r"https?:|//|src=|@import|url\((?!#)|<link", text)
@@ -97,6 +99,7 @@ def test_the_page_needs_nothing_but_itself(page):
     assert text.count("<svg") == text.count("</svg>") == 2 * plots(text) == 18
 
 
+@pytest.mark.long
 def test_every_colour_is_a_variable_of_the_page(page):
     text = page(*EVERY, ledger=LEDGER)
     assert set(re.findall(r"var\((--[a-z-]+)\)", text)) <= set(re.findall(r"(--[a-z-]+):", text))
@@ -105,6 +108,7 @@ def test_every_colour_is_a_variable_of_the_page(page):
         assert "DejaVu" not in svg
 
 
+@pytest.mark.long
 def test_the_same_release_makes_the_same_page_but_for_its_date(tmp_path, monkeypatch):
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     for name in ("a", "b"):
@@ -123,7 +127,7 @@ LEFT_OUT = "Rows beyond 3 of a patient are left out, so sums and counts are too 
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("queries", "keys", "left_out", "wider"),
     [
@@ -202,6 +206,7 @@ def test_what_was_asked_spent_and_answered(page):
     assert "ledger" not in text
 
 
+@pytest.mark.long
 def test_a_thousand_categories_stay_readable(page):
     text = page(LARGE)
     above, svg = "The 200 largest of 1,000 numbers are drawn.", text[text.index("<svg") : text.index("</svg>")]
@@ -211,6 +216,7 @@ def test_a_thousand_categories_stay_readable(page):
     assert set(re.findall(r">(district \d{3})<", svg)) == set(DISTRICTS[800:])
 
 
+@pytest.mark.long
 def test_categories_beyond_what_a_page_can_hold_are_in_the_json_alone(page):
     labels = [f"c{number}" for number in range(6000)]
     text = page(query("many", "histogram", [1] * 6000, stderr=[1.0] * 6000, categories=labels))
@@ -225,6 +231,7 @@ def test_many_bins_are_a_line_with_a_band(page):
     assert "199 to 200" in text
 
 
+@pytest.mark.long
 def test_more_bins_than_a_screen_has_columns(page):
     text = page(query("fine", "histogram", list(range(2500)), stderr=5.0, edges=list(range(2501))))
     assert "Each step of the line is the mean of 3 neighbouring bins" in text
@@ -285,6 +292,7 @@ def test_delta_is_shown_and_weakens_the_sentence(page):
     assert "Suppose that" not in text
 
 
+@pytest.mark.long
 def test_the_ledger(page):
     text = page(*EVERY, ledger=LEDGER)
     assert "The ledger after this job" in text
@@ -350,6 +358,7 @@ def test_strange_names(page):
     assert "日本語" in text
 
 
+@pytest.mark.long
 def test_noise_that_cannot_be_seen(page):
     sure = {"stderr": 1e-150, "q": 0.5}
     text = page(
@@ -364,6 +373,7 @@ def test_noise_that_cannot_be_seen(page):
     assert '<span class="value">5</span>' in text
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("value", [0, -1e-12, 1e300, 10**17 + 1])
 def test_numbers_of_any_size(page, value):
     text = page(query("sum", "sum", value, stderr=abs(value) / 10 + 1e-12, lower=-1e300, upper=1e300))
@@ -489,6 +499,7 @@ def test_cells_and_places_of_each_group(page):
     assert plots(text) == 1
 
 
+@pytest.mark.long
 def test_many_groups_do_not_fill_the_page(page):
     size = 100
     groups = {"group_by": ["a", "b"], "groups": {"a": np.repeat(np.arange(size), size).tolist(), "b": list(range(size)) * size}}

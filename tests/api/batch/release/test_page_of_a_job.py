@@ -82,6 +82,7 @@ epsilon = 1.0
 """
 
 
+@pytest.mark.long
 def test_what_the_command_prints_is_on_the_page(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     place = Workplace(tmp_path, capsys)

@@ -96,7 +96,7 @@ def truth(own):
     }
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("own", [False, True])
 def test_answers_are_those_of_a_computation_by_hand(place, source, own):
@@ -164,6 +164,7 @@ def test_what_makes_no_sense_is_refused(place, query, privacy, said):
         answers(place, {"it": query}, privacy)
 
 
+@pytest.mark.long
 def test_a_row_has_one_value(place):
     query = {"kind": "count_distinct", "column": "site"}
     found = answers(place, {"sites": query, "by": query | GROUPED})
@@ -237,6 +238,7 @@ def test_the_page_and_the_terminal_say_what_was_asked(place):
         assert words in page, words
 
 
+@pytest.mark.long
 def test_only_rows_that_pass_a_condition_are_there(place):
     """Of the job or of the query; and the rows of a unit that do not pass take no part in its bound."""
     queries = {name: DISTINCT[name] for name in ("units", "sites", "some of it")}

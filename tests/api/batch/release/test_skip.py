@@ -90,7 +90,7 @@ def check(answers, exact):
         assert (exact[name] <= interval[:, 1]).all(), name
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}, {"unit": "person", "max_rows_per_unit": 2}], ids=str)
 def test_rows_without_a_value_count_nowhere(place, source, privacy):
@@ -156,6 +156,7 @@ def test_a_column_of_nulls_has_an_answer(place):
     assert 5 <= answers["mean"]["value"] <= 90
 
 
+@pytest.mark.long
 def test_the_answer_does_not_depend_on_how_rows_are_cut(place):
     place.write_release(SKIPPED)
     plan = make_release_plan(load_release_job(place.job), overwrite=True)
@@ -172,6 +173,7 @@ def test_a_category_called_skip_is_a_category(place):
     assert answers["left out"]["value"] == [0, 3]
 
 
+@pytest.mark.long
 def test_a_ledger_takes_skip_as_declared_and_the_page_says_it(place):
     ledger = place.folder / "a.ledger"
     assert place.dpcore("ledger", "create", ledger, "--epsilon", "99").code == 0

@@ -238,6 +238,7 @@ def test_a_noisy_number_of_rows_below_zero(place):
 # Reproducible
 
 
+@pytest.mark.long
 def test_the_table_does_not_depend_on_how_rows_are_cut(place):
     queries = {"rows": QUERIES["rows"], "x": place.synthetic(marginals=[["region", "visits"], ["cost"]], draws=150_000)}
     for privacy in ({}, {"unit": "person", "max_rows_per_unit": 2}):

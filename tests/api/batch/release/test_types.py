@@ -109,7 +109,7 @@ CATEGORIES = {
 }
 
 
-@pytest.mark.some(29)
+@pytest.mark.some(14)
 @pytest.mark.parametrize("source", ["in.arrow", "in.parquet"])
 @pytest.mark.parametrize("name", CATEGORIES)
 def test_categories_and_groups(place, name, source):
@@ -236,6 +236,7 @@ def times_of(value, like):
     return int(found)
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("source", ["in.arrow", "in.parquet"])
 @pytest.mark.parametrize("name", TIMES)
 def test_dates_and_times(place, name, source):

@@ -96,6 +96,7 @@ def test_the_choice_is_uniform(place):
     assert p_value(np.array([units, *[0] * 9]), np.full(10, 0.1)) < ERROR_RATE
 
 
+@pytest.mark.long
 def test_groups_are_chosen_uniformly_however_many_rows_they_have(place):
     """Each unit has 1 row in a, 2 in b, 5 in c, and one of no group; one group stays, each with probability 1/3."""
     units = 5000
@@ -365,7 +366,7 @@ def losses(place, privacy, tables):
     yield "found", bins / Fraction(answers["found"].bins.scale) + largest_loss(between, *(next(each) for each in moments))
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("relation", ["replace", "add_remove"])
 @pytest.mark.parametrize("unit", [{}, {"unit": "person", "max_rows_per_unit": 2}])
 def test_neighbouring_tables_lose_no_more_moments_than_epsilon(place, relation, unit):

@@ -58,7 +58,7 @@ def values(document):
     ]
 
 
-@pytest.mark.some(2)
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["visits >= 5 AND region <> 'east'", "region IS NULL", "cost > 20", "visits > 1000"])
 def test_the_condition_of_a_job_means_the_table_without_other_rows(place, where):
     table = clinic(1000)
@@ -196,6 +196,7 @@ def test_undeclared_cells_of_rows_that_do_not_pass_end_no_job(place):
     assert "row 1 (counted from 0)" in done.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("source", FORMATS)
 def test_no_row_ends_a_job_that_has_paid(place, source):
     """Cells on which every operation of the job fails, one way or another."""
@@ -247,7 +248,7 @@ def planes(place, ending="parquet", **changed):
     return path
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("ending", FORMATS)
 @pytest.mark.parametrize("source", FORMATS)
 def test_a_public_table_is_joined_by_its_key(place, source, ending):
@@ -377,6 +378,7 @@ def test_dates_and_times_can_be_compared_and_cut(place):
     assert found["queries"][2]["value"] == [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
 
 
+@pytest.mark.long
 def test_the_document_and_its_page_can_be_made_of_it(place):
     write_table(clinic(300), place.source)
     place.job.write_text(job_text(place, EVERY, where="visits > 1", derive=[("d", "visits * 2")]))

@@ -229,6 +229,7 @@ def test_an_input_that_changes_while_it_is_added_up(tmp_path, capsys, monkeypatc
     assert f"in.{source}: the input changed while it was read" in done.err
 
 
+@pytest.mark.some(3)
 @posix
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("target", FORMATS)

@@ -112,7 +112,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.some(45)
+@pytest.mark.some(16)
 @pytest.mark.parametrize("target", FORMATS)
 @pytest.mark.parametrize("name", EXTREMES)
 def test_no_kept_value_ends_a_job(place, name, target):

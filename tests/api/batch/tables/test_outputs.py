@@ -82,7 +82,7 @@ def test_without_a_key_every_run_differs_and_stays_near(place):
         )
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("row_group_rows", [1, 7, 64, 5000])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("piece_rows", [1, 5, 1000])

@@ -61,7 +61,7 @@ def groups_of(path):
     return [pa.Table.from_batches([file.get_batch(batch)]) for batch in range(file.num_record_batches)]
 
 
-@pytest.mark.some(5)
+@pytest.mark.some(2)
 @pytest.mark.parametrize("threads", [1, 2, 7])
 @pytest.mark.parametrize("count", [1, 3, 40])
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])

@@ -138,6 +138,7 @@ def test_integers_and_answers(cells):
         assert answer == expected, cell
 
 
+@pytest.mark.long
 @given(cells=st.lists(CELLS, min_size=2, max_size=8), place=st.integers(0, 7))
 @settings(max_examples=100, deadline=None)
 def test_a_cell_means_the_same_in_any_company(cells, place):

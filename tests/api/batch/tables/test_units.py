@@ -96,7 +96,7 @@ def test_policies_are_for_units_that_are_columns(place, key):
     assert f"{key} is for jobs whose unit is a column" in done.err
 
 
-@pytest.mark.some(8)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("source", FORMATS)
 @pytest.mark.parametrize(("policy", "count"), [({}, 5), ({"null_unit": "drop"}, 5), ({"null_unit": "own"}, 7)])
 def test_a_release_drops_rows_that_name_no_unit_or_takes_each_for_one(tmp_path, capsys, source, policy, count):
@@ -121,6 +121,7 @@ ODD_UNITS = {
 }
 
 
+@pytest.mark.some(10)
 @pytest.mark.parametrize("name", ODD_UNITS)
 def test_no_name_of_a_unit_ends_a_job(place, name):
     """A time beyond what a database can tell ended the job, as did a name that takes all of its memory."""
@@ -242,7 +243,7 @@ def test_units_within_their_limits_keep_all_rows(place, groups):
     assert chosen_rows(place, people, 10, groups=groups) == [True] * 400
 
 
-@pytest.mark.some(11)
+@pytest.mark.some(4)
 @pytest.mark.parametrize("memory", [None, {"held": 0, "run": 1, "piece": 1 << 20}, {"held": 0, "run": 1, "piece": 5}], ids=str)
 @pytest.mark.parametrize("groups", [None, 2, 4])
 @pytest.mark.parametrize("nulls", [False, True])
