@@ -171,3 +171,13 @@ class Counter(Workplace):
     def answered(self, *arguments: object) -> dict[str, dict[str, Any]]:
         """The answers by name."""
         return {query["name"]: query for query in self.answers(*arguments)["queries"]}
+
+
+def entry(name: str, kind: str, value: Any, **keys: Any) -> dict[str, Any]:
+    """A query of a document, with an interval of two standard errors if it has one."""
+    found = {"name": name, "kind": kind, "column": "visits", "privacy": {"epsilon": 0.5, "delta": 0.0}, "value": value}
+    found |= {"stderr": None, "interval": None, "confidence": 0.95} | keys
+    if found["stderr"] is not None and found["interval"] is None:
+        values, width = np.asarray(value, dtype=float), 2 * np.asarray(found["stderr"])
+        found["interval"] = np.stack([values - width, values + width], axis=-1).tolist()
+    return found

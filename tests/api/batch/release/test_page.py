@@ -18,19 +18,9 @@ from dpcore.jobs.commands import answers_text
 from dpcore.query.page import ReleasePages
 from dpcore.query.plots import label_levels
 from dpcore.query.prose import bin_names, limits_in_words, quantile_name
+from support.releases import entry as query
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
-
-
-def query(name, kind, value, **keys):
-    """A query of the document, with an interval of two standard errors if it has one."""
-    found = {"name": name, "kind": kind, "column": "visits", "privacy": {"epsilon": 0.5, "delta": 0.0}, "value": value}
-    found |= {"stderr": None, "interval": None, "confidence": 0.95} | keys
-    if found["stderr"] is not None and found["interval"] is None:
-        values, width = np.asarray(value, dtype=float), 2 * np.asarray(found["stderr"])
-        found["interval"] = np.stack([values - width, values + width], axis=-1).tolist()
-    return found
-
 
 COUNT = query("people", "count", 20187, stderr=2.5, column=None)
 HEALTH = query(
@@ -503,8 +493,7 @@ def test_cells_and_places_of_each_group(page):
 def test_many_groups_do_not_fill_the_page(page):
     size = 100
     groups = {"group_by": ["a", "b"], "groups": {"a": np.repeat(np.arange(size), size).tolist(), "b": list(range(size)) * size}}
-    answer = query("n", "count", list(range(size**2)), stderr=[1.0] * size**2, interval=[[0, 2]] * size**2, **groups)
-    text = page(answer)
+    text = page(query("n", "count", list(range(size**2)), stderr=[1.0] * size**2, interval=[[0, 2]] * size**2, **groups))
     assert "in each of 10,000 declared groups by a and b" in text
     assert "99, 99" in text
     assert "The first 1,000 of 10,000 rows; the JSON file has all." in text
