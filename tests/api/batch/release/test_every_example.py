@@ -11,8 +11,9 @@ pytest.importorskip("pyarrow")
 from dpcore.batch import parse_release_job
 from dpcore.errors import JobError
 from dpcore.jobs.commands.answers_text import answer_table
-from dpcore.query.kinds import FILES, KINDS
+from dpcore.query.kinds import FILES, KINDS, kind_at
 from dpcore.query.page import ReleasePages
+from dpcore.query.query_sections import QuerySection
 from kinds import ALONE, EXAMPLES, MODULES
 from support.every_query import table
 from support.frames import METHODS, answers_of_job, asked, keyed
@@ -32,6 +33,25 @@ def test_every_kind_has_an_example():
     assert {keys["kind"] for keys in (EXAMPLES | ALONE).values()} == KINDS.keys() - {"groups"}  # whose answers are keys
     assert MODULES.keys() == {path.partition(".")[0] for path in FILES}
     assert {query["kind"] for query in QUERIES} == METHODS.keys()
+
+
+def test_the_registry_says_what_the_kinds_say():
+    for path, words in FILES.items():
+        kind = kind_at(path)
+        methods = [method.name for method in kind.methods]
+        assert kind.names == tuple(words)
+        assert methods == [method for method in words.values() if method is not None]
+
+
+def test_each_query_says_the_power_of_each_column():
+    """Of a kind that forgot it, answers about decimals would fail after the charge."""
+    job = {"version": 1, "input": {"path": "in.parquet"}, "output": {"path": "o.json"}, "privacy": {"max_epsilon": 1e4, **UNIT}}
+    sections = parse_release_job(job | {"query": QUERIES}).query
+    assert {section.kind: section.powers for section in sections if section.powers != (1,)} == {"var": (2,), "covariance": (1, 1)}
+    assert all(len(section.powers) == max(len(section.column_names), 1) for section in sections)
+    forgetful = type("Forgetful", (type(next(each for each in sections if each.kind == "covariance")),), {"powers": QuerySection.powers})
+    with pytest.raises(NotImplementedError, match="in which powers"):
+        _ = forgetful.model_construct(kind="covariance", columns=("v", "w")).powers
 
 
 def test_a_frame_gives_the_answers_of_the_job(answers):
