@@ -1,4 +1,4 @@
-"""The default run takes some cases of tests marked `some(n)`: as many as are said, and each value of each parameter as far as they suffice."""
+"""The default run takes n cases of tests marked `some(n)`, with each value of each parameter as far as they suffice."""
 
 from __future__ import annotations
 
