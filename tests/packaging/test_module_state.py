@@ -121,6 +121,7 @@ ALLOWED = {
     "local/kary.py": {"_support()": CACHE},
     "local/subset.py": {"_support()": CACHE, "best_size()": CACHE},
     "mechanisms/_parameters.py": {"_privacy": CACHE, "kept()": CACHE},
+    "mechanisms/_totals.py": {"coefficients()": CACHE, "_inverse()": CACHE, "nodes_moved()": CACHE},
     "selection/_partition_rules.py": {"partition_rule()": CACHE},
     "selection/_plan.py": {"_kept_argmax_scale": CACHE, "make_plan()": CACHE},
     "selection/several.py": {"_kept": CACHE},

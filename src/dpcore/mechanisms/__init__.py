@@ -6,8 +6,9 @@ for the Laplace kinds, ℓ2 for the Gaussian kinds, over all pairs of neighbours
 
 from dpcore.mechanisms.continuous import Gaussian, Laplace
 from dpcore.mechanisms.discrete import DiscreteGaussian, DiscreteLaplace
+from dpcore.mechanisms.totals import RunningTotal, RunningTotals
 
-__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace"]
+__all__ = ["DiscreteGaussian", "DiscreteLaplace", "Gaussian", "Laplace", "RunningTotal", "RunningTotals"]
 
 
 def __dir__() -> list[str]:
