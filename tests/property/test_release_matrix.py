@@ -51,12 +51,13 @@ GROUPS = {
     "a list": {"group_by": "g", "groups": ["a", "b"]},
     "two columns": {"group_by": ["g", "h"], "groups": {"g": ["a", "b"], "h": {"edges": [0, 1, 2]}}},
     "private": {"group_by": "g", "groups": "private"},
+    "nested": {"group_by": ["g", "h"], "groups": {"g": ["a", "b"], "h": {"edges": [0, 1, 2]}}, "consistent": True},
 }
 ABSENT = {"stand-ins": {}, "skip": {"missing": "skip"}}
 UNITS = {"row": {}, "unit": {"unit": "unit", "max_rows_per_unit": 2}}
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
-CHANGES_LOSS = {"where", "group_by", "groups", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
+CHANGES_LOSS = {"where", "group_by", "groups", "consistent", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
 """Keys that the cases vary."""
 CHANGES_NO_LOSS = {
     "name", "kind", "epsilon", "weight", "delta", "confidence", "column", "columns", "lower", "upper", "categories", "categories_file", "k",
@@ -92,6 +93,8 @@ class Case:
         if self.absent == "skip" and "missing" not in keys and self.name not in MAY_SKIP:
             return False
         if self.groups != "one group" and self.name in ALONE:
+            return False
+        if self.groups == "nested" and ("consistent" not in QUERY_SECTIONS[keys["kind"]].model_fields or "bounds" in keys):
             return False
         return unit != "row" or not (self.name == "units" or "max_sum_per_unit" in keys)
 
@@ -174,7 +177,7 @@ def some_cases(unit, relation):
         asked = [each for each in SETTINGS if name in {case.name for case in CASES if case.is_asked(each[0])}]
         if asked[place % len(asked)] == (unit, relation):
             cases = [case for case in CASES if case.name == name and case.is_asked(unit)]
-            yield cases[7 * place % len(cases)]
+            yield cases[11 * place % len(cases)]
 
 
 @pytest.mark.some(2)

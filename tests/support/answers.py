@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpcore.query.grids import OCTAVES
+from dpcore.query.nested_groups import NestedEstimator
 from dpcore.query.private_bounds import PrivateBounds
 from kinds import merged
 from support.parts import Part, noisy
@@ -22,6 +23,8 @@ def parts_of(answer: Any, total: Any) -> list[list[Part]]:
     """
     if isinstance(answer, PrivateBounds):
         return _between_found_bounds(answer, total)
+    if isinstance(answer, NestedEstimator):
+        return [[part for level, each in zip(answer.levels, answer.totals(total), strict=True) for part in parts_of(level, each)[0]]]
     if type(answer) in WAYS:
         found: list[list[Part]] = WAYS[type(answer)](answer, total)
         return found

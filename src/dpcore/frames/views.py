@@ -168,7 +168,12 @@ class Selectable(Answering):
         return self._with(replace(self._view, lookups=(*self._view.lookups, entry), tables=(*self._view.tables, *frames)))
 
     def group_by(
-        self, *columns: str | Sequence[str], groups: Groups, epsilon: float | None = None, delta: float | None = None
+        self,
+        *columns: str | Sequence[str],
+        groups: Groups,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        consistent: bool | Mapping[str, object] = False,
     ) -> GroupedTable:
         """Answer queries for each of several declared groups of rows.
 
@@ -184,6 +189,11 @@ class Selectable(Answering):
         epsilon, delta : float, optional
             What naming private groups costs, besides the ε of each query about them. Default: half of the ε of the first query, which has
             the other half; δ must be given.
+        consistent : bool or mapping, default False
+            Answer counts and sums for all levels of nested groups, so that they add up: for the whole, for each group of the first of
+            `columns`, of the first two, and so on. The ε of a query is divided equally. A mapping says more: `levels`, a list of those
+            that are answered, named after their column or "total", or a share of ε for each; `non_negative` and `integral`, which leave
+            out intervals.
 
         Returns
         -------
@@ -199,11 +209,12 @@ class Selectable(Answering):
         names = [_text("columns", name) for name in listed]
         if not names:
             raise ParameterError("columns must name at least one column")
-        if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names):
+        if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names) and not (consistent and set(groups) < set(names)):
             given = ", ".join(map(repr, groups)) or "none"
             raise ParameterError(f"groups must have the columns {', '.join(map(repr, names))}, got {given}")
         declared = labels(records_of(groups, names) if is_frame(groups) else groups)
         keys: dict[str, Any] = {"group_by": names, "groups": declared}
+        nested = {} if consistent is False else {"consistent": dict(consistent) if isinstance(consistent, Mapping) else consistent}
         if len(names) == 1:
             of_column = isinstance(declared, dict) and names[0] not in declared
             keys = {"group_by": names[0], "groups": {names[0]: declared} if of_column else declared}
@@ -212,8 +223,10 @@ class Selectable(Answering):
             raise ParameterError('groups="private" needs delta, such as 1e-8: the chance that a group of one unit alone is named')
         if not is_private and not (epsilon is None and delta is None):
             raise ParameterError(f'epsilon and delta of group_by are for groups="private", got {_shown(groups)}; give them to the queries')
+        if is_private and consistent is not False:
+            raise ParameterError('consistent is for declared groups: with groups="private" the groups that are not named miss in every total')
         found = FoundGroups(tuple(names), epsilon, delta) if is_private else None
-        return self._grouped(replace(self._view, query={**self._view.query, **keys}, found=found))
+        return self._grouped(replace(self._view, query={**self._view.query, **keys, **nested}, found=found))
 
 
 class GroupedTable(Answering):

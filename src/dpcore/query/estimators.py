@@ -127,6 +127,10 @@ class Estimator:
         """As `release`, of an answer that writes a table."""
         return self.release(total, rng)
 
+    def finished(self, document: dict[str, Any]) -> dict[str, Any]:
+        """The document of the answer, in the unit of its column, with what follows from the numbers that it has: post-processing."""
+        return document
+
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard error of the answer's noise for a table of so many rows, if it is known."""
         return None

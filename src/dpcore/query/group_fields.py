@@ -208,15 +208,15 @@ def _explained(name: str, details: Any) -> str:
             return f"{path} = {reprlib.repr(details['input'])}: {details['msg']}"
 
 
-def check_grouping(names: tuple[str, ...], groups: GroupsDeclared) -> None:
-    """Raise ValueError unless the groups are those of these columns, and not too many."""
+def check_grouping(names: tuple[str, ...], groups: GroupsDeclared, *, nested: bool = False) -> None:
+    """Raise ValueError unless the groups are those of these columns, and not too many; nested ones may leave parents to a look-up."""
     if groups == PRIVATE:
         return
     if isinstance(groups, Combinations):
         _check_columns(names, groups.records[0] if groups.records else names)
         return
     if isinstance(groups, dict):
-        _check_columns(names, groups)
+        _check_columns([name for name in names if name in groups] if nested and groups else names, groups)
     elif len(names) > 1:
         raise ValueError(f"groups = [...] is for one column; with several write groups = {{ {names[0]} = [...], {names[1]} = [...] }}")
     size = size_of(groups)

@@ -172,11 +172,16 @@ class Grouping:
             outside |= codes == size
         return np.where(outside, np.int32(self.size), joint) if outside.any() else joint
 
+    def column_codes(self) -> npt.NDArray[np.int64]:
+        """The codes of each group in each column, of shape (groups, columns)."""
+        if self.wanted is not None:
+            return self.wanted.codes
+        return np.stack(np.unravel_index(np.arange(self.size), self._sizes), axis=1).astype(np.int64)
+
     def keys(self) -> list[list[Key]]:
         """For each column its key of each group."""
         columns = [cells.keys() for _, cells in self.columns]
-        codes = np.unravel_index(np.arange(self.size), self._sizes) if self.wanted is None else tuple(self.wanted.codes.T)
-        return [[keys[code] for code in column.tolist()] for keys, column in zip(columns, codes, strict=True)]
+        return [[keys[code] for code in column.tolist()] for keys, column in zip(columns, self.column_codes().T, strict=True)]
 
     def parameters(self) -> dict[str, Any]:
         """The columns and the groups, as the document has them: one list of keys, or one for each column."""
@@ -205,7 +210,7 @@ def grouping_of(grouped: Grouped, *, listed: bool) -> Grouping:
         return Grouping(columns, Wanted.among([cells.size for _, cells in columns], found.codes), listed)
     if not isinstance(declared, dict):
         return Grouping(((names[0], ListedGroups(_some(declared_by(declared)))),), None, listed)
-    return Grouping(tuple((name, _cells(declared[name])) for name in names), None, listed)
+    return Grouping(tuple((name, _cells(declared[name]) if name in declared else ParentGroups()) for name in names), None, listed)
 
 
 def _cells(column: GroupColumn) -> GroupCells:
@@ -282,6 +287,34 @@ class ListedGroups:
         """The values; None for nulls."""
         listed: list[Key] = list(self.categories.listed())
         return [*listed, None] if self.null else listed
+
+
+@dataclass(frozen=True, slots=True)
+class ParentGroups:
+    """Groups that a look-up says, until it is read (`nested_lookups`)."""
+
+    size = 0
+    wanted = "text or integers"
+
+    def missing_keys(self) -> tuple[str, ...]:
+        """Return nothing."""
+        return ()
+
+    def accepts(self, dtype: pa.DataType) -> bool:  # noqa: ARG002
+        """Whether it can hold the groups, which are not known yet."""
+        return True
+
+    def for_type(self, dtype: pa.DataType | None) -> ParentGroups:  # noqa: ARG002
+        """Return the same."""
+        return self
+
+    def read(self, cells: pa.Array) -> Array:
+        """Not known yet."""
+        raise AssertionError(len(cells))
+
+    def keys(self) -> list[Key]:
+        """Not known yet."""
+        raise AssertionError
 
 
 @dataclass(frozen=True, slots=True)

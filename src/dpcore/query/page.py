@@ -15,6 +15,7 @@ from dpcore.pages.words import NOT_SECURE, guarantee_shown, misses_in_words, who
 from dpcore.query.pictures import made_rows, picture_of
 from dpcore.query.prose import (
     accounting_in_words,
+    adding_up_in_words,
     as_list,
     is_exact,
     limits_in_words,
@@ -151,7 +152,11 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "epsilon": rounded_up(query["privacy"]["epsilon"]),
         "delta": rounded_up(query["privacy"]["delta"]) if query["privacy"]["delta"] else None,
         "noise": noise_in_words(query),
-        "notes": [*dict.fromkeys(str(note) for note in as_list(query.get("note"), 1) if note is not None), *view.kind.caveats(query)],
+        "notes": [
+            *dict.fromkeys(str(note) for note in as_list(query.get("note"), 1) if note is not None),
+            *adding_up_in_words(query),
+            *view.kind.caveats(query),
+        ],
         "confidence": view.confidence,
         "value": value,
         "in_words": view.kind.has_labels,

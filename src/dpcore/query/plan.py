@@ -15,6 +15,8 @@ from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
+from dpcore.query.nested_groups import estimator_of
+from dpcore.query.nested_lookups import nested_reads
 from dpcore.query.query_sections import MAX_QUERIES
 from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
@@ -251,6 +253,7 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     schemas = Schemas(inputs, job.privacy.unit)
     asked = [name for read in reads for name, _ in read.columns()]
     found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
+    reads = nested_reads(job.query, reads, found.derivations)
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))
     infos = [info for _, info in inspected]
@@ -363,7 +366,7 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
     query = job.query[position]
     try:
         stepped = in_steps(query, *_bounds(read))
-        return kind_of(query).estimator(stepped, QueryContext(job.privacy, read, contribution(job, stepped), integers))
+        return estimator_of(kind_of(query), stepped, QueryContext(job.privacy, read, contribution(job, stepped), integers))
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:

@@ -242,6 +242,8 @@ def size(candidates: Any) -> str:
     return "the" if candidates is None else plain_number(candidates if isinstance(candidates, int) else len(candidates))
 
 
+ALL = "all"
+"""The part of a column in which a group of nested groups has no key, because it is coarser."""
 NO_VALUE = "no value"
 """The group of rows without a value."""
 
@@ -261,9 +263,22 @@ def groups_in_words(query: Mapping[str, Any]) -> str:
     """The number of groups, and their columns."""
     *names, last = group_columns(query)
     columns = f"{', '.join(names)} and {last}" if names else last
+    if query.get("levels") is not None:
+        *levels, finest = (f"{level['name']} ({level['groups']:,})" for level in query["levels"])
+        return f"in each of {counted(count_of_groups(query), 'nested group')}: {', '.join(levels)} and {finest}"
     return (
         f"in each of {counted(count_of_groups(query), 'released group' if query.get('groups_released') else 'declared group')} by {columns}"
     )
+
+
+def adding_up_in_words(query: Mapping[str, Any]) -> list[str]:
+    """What is done to the numbers of nested groups, as a sentence."""
+    wanted = query.get("consistent")
+    if wanted is None:
+        return []
+    words = [word for key, word in (("non_negative", "not negative"), ("integral", "whole")) if wanted[key]]
+    also = f", are {' and '.join(words)} (so they have no intervals)" if words else ""
+    return [f"The numbers add up: each is the sum of those one level below{also}. What was released before that is `raw` in the JSON document."]
 
 
 def key_name(key: Any, last: Any = math.inf) -> str:
@@ -297,6 +312,7 @@ class GroupNames(Sequence[str]):
 
     def __init__(self, query: Mapping[str, Any]) -> None:
         self._columns = [(keys, last_edge(keys)) for keys in group_columns(query).values()]
+        self._counts = query.get("level")
 
     def __len__(self) -> int:
         return len(self._columns[0][0])
@@ -312,13 +328,14 @@ class GroupNames(Sequence[str]):
 
     def parts(self, place: int) -> tuple[str, ...]:
         """The name of a group in each column."""
-        return tuple(key_name(keys[place], last) for keys, last in self._columns)
+        count = len(self._columns) if self._counts is None else self._counts[place]
+        return tuple(key_name(keys[place], last) if column < count else ALL for column, (keys, last) in enumerate(self._columns))
 
 
 def crossed(query: Mapping[str, Any]) -> tuple[list[str], list[str]] | None:
     """The names of rows and columns if groups are all combinations of two columns, those of the second changing fastest; else None."""
     columns = list(group_columns(query).values())
-    if len(columns) != 2 or not columns[0]:
+    if len(columns) != 2 or not columns[0] or query.get("level") is not None:
         return None
     first, second = columns
     width = next((place for place, key in enumerate(first) if key != first[0]), len(first))

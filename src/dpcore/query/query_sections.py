@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import reprlib
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,6 +27,7 @@ from dpcore.query.fields import (
 )
 from dpcore.query.group_fields import GroupBy, Groups, GroupsDeclared, check_grouping
 from dpcore.query.methods import KNOWN, InPython
+from dpcore.query.nested_fields import Consistent, ConsistentKey, check_nested
 from dpcore.tables.fields import CategoryCount, Finite, Name, Positive, Section
 from dpcore.tables.sections import ExpressionText, PrivacySection, RowCount
 from dpcore.tables.types.timed import sort_of, timed
@@ -139,6 +141,11 @@ class QuerySection(Section):
         """Columns and declaration of the groups that it is answered for."""
         return None
 
+    @property
+    def nested(self) -> Consistent | None:
+        """What its answers to nested groups must be, if they must add up."""
+        return None
+
 
 class GroupedQuery(QuerySection):
     """A query that may be answered for each of several declared groups of rows."""
@@ -146,13 +153,23 @@ class GroupedQuery(QuerySection):
     group_by: GroupBy | None = None
     groups: Groups | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _groups_add_up_if_they_can(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and "consistent" in given and "consistent" not in cls.model_fields:
+            raise ValueError(
+                f"consistent is for counts and sums, whose answers to groups add up to that of all of them; kind = {given.get('kind')!r} does "
+                "not. Ask for a sum and a count, and divide them"
+            )
+        return given
+
     @model_validator(mode="after")
     def _groups_are_declared(self) -> Self:
         if (self.group_by is None) != (self.groups is None):
             given = "group_by was given" if self.groups is None else "groups was given"
             raise ValueError(f"group_by, a column, and groups = [...], its declared values, belong together; only {given}")
         if self.grouping is not None:
-            check_grouping(*self.grouping)
+            check_grouping(*self.grouping, nested=self.nested is not None)
         return self
 
     @property
@@ -161,6 +178,28 @@ class GroupedQuery(QuerySection):
         if self.group_by is None or self.groups is None:
             return None
         return ((self.group_by,) if isinstance(self.group_by, str) else self.group_by), self.groups
+
+
+class AddsUp(GroupedQuery):
+    """A query whose number for rows of several groups is the sum of those for each of them, so that answers to nested groups can add up."""
+
+    consistent: ConsistentKey = None
+
+    @model_validator(mode="after")
+    def _nested_groups_are_declared(self) -> Self:
+        if self.consistent is None:
+            return self
+        if self.grouping is None:
+            raise ValueError("consistent needs group_by and groups: the columns from the coarsest to the finest, and their declared groups")
+        if getattr(self, "bounds", None) is not None:
+            raise ValueError('consistent needs declared bounds, the same for all levels: give lower and upper in place of bounds = "private"')
+        check_nested(*self.grouping, self.consistent)
+        return self
+
+    @property
+    def nested(self) -> Consistent | None:
+        """What its answers to nested groups must be, if they must add up."""
+        return self.consistent
 
 
 class CellsSection(Section):

@@ -208,7 +208,7 @@ def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, p
         # Scales that follow from an earlier part of the answer are known to the answer only.
         "noise": said.get("noise", [noise.document() for noise in estimator.noise]),
     }
-    return in_words(section, in_own_unit(section, document))
+    return in_words(section, estimator.finished(in_own_unit(section, document)))
 
 
 def open_table(publication: Publication, job: ReleaseJob, section: Any, columns: Sequence[TableColumn]) -> Output:
@@ -348,10 +348,14 @@ def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
             return [ends(each) for each in numbers]
         return [written(sort, numbers[0]), written(sort, numbers[1], up=True)]
 
-    said = {"value": _each(document["value"], at), "stderr": _each(document["stderr"], size)}
-    interval = document["interval"]
+    def said(numbers: dict[str, Any]) -> dict[str, Any]:
+        interval = numbers["interval"]
+        both = {"value": _each(numbers["value"], at), "stderr": _each(numbers["stderr"], size)}
+        return {**both, "interval": None if interval is None else ends(interval)}
+
     unit = {"unit_of_noise": "days" if sort == "date" else "microseconds"}
-    return {**plainly(document), **said, "interval": None if interval is None else ends(interval), **unit}
+    raw = {"raw": said(document["raw"])} if "raw" in document else {}
+    return {**plainly(document), **said(document), **raw, **unit}
 
 
 def _each(value: Any, rule: Callable[[float], str]) -> Any:

@@ -117,6 +117,12 @@ class Statistic(ABC):
         """The statistic of all rows that were added."""
         return total
 
+    def united(self, total: Any, places: npt.NDArray[np.int64], groups: int) -> Any:
+        """The total of coarser groups, so many, given the one of each group: of counts, with those of rows in no group behind the last."""
+        united = np.zeros((groups + 1, *total.shape[1:]), total.dtype)
+        np.add.at(united, np.append(places, groups), total)
+        return united
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
@@ -224,6 +230,12 @@ class SumOf(Statistic):
     def add(self, total: SumsOfGroups, selected: ReadRows) -> None:
         rows = selected.held()
         total.add(self._distances(rows.columns[0]), rows.codes)
+
+    def united(self, total: SumsOfGroups, places: npt.NDArray[np.int64], groups: int) -> SumsOfGroups:
+        united = SumsOfGroups(groups, self.lower, self.upper)
+        for place, (low, high, rows) in zip([*places.tolist(), groups], total.totals.tolist(), strict=True):
+            add_whole(united.totals[place], (high << 64) + low % 2**64, rows)
+        return united
 
     def _distances(self, values: Array) -> Array:
         if self.origin is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from fractions import Fraction
@@ -162,7 +163,8 @@ def noise_in_own_unit(section: QuerySection, noise: Sequence[dict[str, Any]]) ->
     digits = _digits(section)
     if digits is None:
         return list(noise)
-    sums, products = iter(digits), section.ends_with_product
+    sums = itertools.cycle(digits)  # levels of nested groups have the sum of one column each
+    products = section.ends_with_product
     said = []
     for place, each in enumerate(noise):
         if each["law"] not in SCALED:

@@ -286,6 +286,9 @@ class View(Sequence[Row]):
                 found[f"{name}_right"] = [None if key is None else key[1] for key in keys]
             else:
                 found[name] = keys
+        if self.query.get("level") is not None:
+            names = {level["columns"]: level["name"] for level in self.query["levels"]}
+            found = {_free("level", found): [names[count] for count in self.query["level"][:stop]], **found}
         return found
 
     def _numbers(self, start: int, stop: int) -> dict[str, list[Any]]:

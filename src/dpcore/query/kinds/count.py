@@ -17,7 +17,7 @@ from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import declared_parts, sentence_of
-from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.query_sections import AddsUp
 from dpcore.query.reads import listed
 from dpcore.query.statistics import Statistic
 from dpcore.tables.fields import Name, Positive
@@ -52,7 +52,7 @@ COST = (
 BETWEEN = "Count the rows with a number, or date or time, in [lower, upper]."
 
 
-class CountQuery(GroupedQuery):
+class CountQuery(AddsUp):
     """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
 
     kind: Literal["count"]

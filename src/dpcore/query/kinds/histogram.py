@@ -14,7 +14,7 @@ from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import cell_names, of_column
-from dpcore.query.query_sections import CellsSection, GroupedQuery
+from dpcore.query.query_sections import AddsUp, CellsSection
 from dpcore.query.reads import celled, check_stand_ins
 from dpcore.query.statistics import CellsOf
 from dpcore.tables.fields import Name, Positive
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
-class HistogramQuery(CellsSection, GroupedQuery):
+class HistogramQuery(CellsSection, AddsUp):
     """`kind = "histogram"`: rows for each declared category, or in each bin between declared edges."""
 
     kind: Literal["histogram"]

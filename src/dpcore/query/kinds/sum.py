@@ -19,7 +19,7 @@ from dpcore.query.fields import SKIP, Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import InPython, Method
 from dpcore.query.noise import around, noisy_sums, real_noise
-from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, OF_ONE, BoundedQuery
+from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, OF_ONE, AddsUp, BoundedQuery
 from dpcore.query.reads import clamped
 from dpcore.query.unit_statistics import BoundedSums
 from dpcore.query.whole_unit_queries import OfUnits, OfWholeUnits, Whole
@@ -51,7 +51,7 @@ SUM_LIMITS = 2.0**-800, 2.0**800
 OF_ONE_IN_SUM = f"{OF_ONE} Required without `max_sum_per_unit` or `bounds`."
 
 
-class SumQuery(BoundedQuery):
+class SumQuery(AddsUp, BoundedQuery):
     """`kind = "sum"`: the sum of the clamped numbers."""
 
     kind: Literal["sum"]
@@ -214,6 +214,11 @@ class UnitSumsOf(OfUnits):
     @property
     def gathered(self) -> Gathering:
         return BoundedSums(self.whole.compared_as, self.groups, self.most, self.whole.nameless)
+
+    def united(self, total: Array, places: npt.NDArray[np.int64], groups: int) -> Array:
+        united = np.zeros(groups, object)
+        np.add.at(united, places, total)
+        return united
 
     def steps(self, numbers: Array) -> npt.NDArray[np.int64]:
         """Numbers that are not NaN in whole steps, cut toward zero."""
