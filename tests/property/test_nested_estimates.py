@@ -1,4 +1,4 @@
-"""Numbers of nested groups that add up, against a dense solution in rationals that knows of no tree: only which leaves each number is of."""
+"""Numbers of nested groups that add up, against a dense solution in rationals that knows no tree, only which leaves each number is of."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
 from dpcore.errors import JobError
+from dpcore.query import nested_groups
 from dpcore.query import plan as calibration
 from dpcore.query.kinds import QUERY_SECTIONS
 from kinds import ALONE, ELSEWHERE, EXAMPLES, LAWS, MAY_SKIP, NO_LOSS, SHARPER
@@ -57,7 +58,18 @@ ABSENT = {"stand-ins": {}, "skip": {"missing": "skip"}}
 UNITS = {"row": {}, "unit": {"unit": "unit", "max_rows_per_unit": 2}}
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
-CHANGES_LOSS = {"where", "group_by", "groups", "consistent", "missing", "bounds", "bounds_epsilon", "max_sum_per_unit", "max_values_per_unit", "values"}
+CHANGES_LOSS = {
+    "where",
+    "group_by",
+    "groups",
+    "consistent",
+    "missing",
+    "bounds",
+    "bounds_epsilon",
+    "max_sum_per_unit",
+    "max_values_per_unit",
+    "values",
+}
 """Keys that the cases vary."""
 CHANGES_NO_LOSS = {
     "name", "kind", "epsilon", "weight", "delta", "confidence", "column", "columns", "lower", "upper", "categories", "categories_file", "k",
@@ -190,6 +202,20 @@ def test_rates_of_replaced_rows(tmp_path, monkeypatch):
     """Both of their cells move, unless the number of rows is public: what one case of the kind need not show."""
     cases = [case for case in CASES if case.name == "rate" and case.groups in {"one group", "a list"} and case.is_asked("row")]
     assert_private(tmp_path, cases, "row", "replace", COLUMNS, monkeypatch)
+
+
+def test_nested_levels_that_do_not_share_epsilon_are_rejected(tmp_path, monkeypatch):
+    """The broken twin gives each level the whole ε, as queries that are asked one by one would have."""
+    (case,) = (case for case in CASES if (case.name, case.where, case.groups, case.absent) == ("rows", "every row", "nested", "stand-ins"))
+    tables = tables_of("unit", "add_remove", COLUMNS)
+
+    def loss():
+        plan = plan_of(tmp_path, [case], "unit", "add_remove", COLUMNS)
+        return worst(plan, 1, Statistics(plan, tables, COLUMNS, tmp_path / "spill").of(1), tables.pairs)
+
+    assert EPSILON * (1 - 1e-6) <= loss() <= EPSILON * (1 + 1e-6)
+    monkeypatch.setattr(nested_groups, "part_of", lambda total, _: total)
+    assert loss() >= 3 * EPSILON * (1 - 1e-6)
 
 
 @pytest.mark.long

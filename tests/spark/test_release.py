@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -11,6 +12,7 @@ from dpcore.batch import load_release_job, make_release_plan
 from dpcore.batch import release as on_one_machine
 from dpcore.spark import release
 from support.every_query import UNITS, document, job_text, table
+from support.jobs import KEY
 
 ROWS, PEOPLE = 700, 90
 PROVENANCE = {"run", "time", "input", "job"}
@@ -50,3 +52,30 @@ def test_every_query_has_the_answer_of_one_machine(spark, place, unit):
     found = json.loads((place / f"there {unit}.json").read_text())
     assert_same(wanted, found)
     assert found["input"] == wanted["input"] | {"format": "spark", "files": 1}
+
+
+def test_nested_groups_have_the_answer_of_one_machine(spark, place):
+    """Of rows, and of persons whose rows are chosen: parents are declared for one query, and looked up for the others."""
+    lands = place / "lands.parquet"
+    pq.write_table(pa.table({"c": list(range(7)), "land": list("xxyyyzz")}), lands)
+    nested = {"group_by": ["land", "c"], "groups": {"c": [1, 2, 3, 5]}, "consistent": True}
+    numbers = {"column": "v", "lower": -2, "upper": 4, "missing": 0}
+    queries = [
+        {"kind": "count", "epsilon": 1.0, **nested},
+        {"kind": "sum", "epsilon": 1.0, **numbers, **nested, "consistent": {"levels": {"total": 1, "c": 3}}},
+        {"kind": "sum", "epsilon": 1.0, "column": "v", "missing": 0.0, "max_sum_per_unit": 3.0, **nested},
+        {"kind": "histogram", "epsilon": 1.0, "column": "g", "categories": ["a", "b"], "missing": "a", "unknown": "skip", **nested}
+        | {"group_by": ["g", "c"], "groups": {"g": ["a", "b"], "c": [1, 2]}, "consistent": {"integral": True}},
+    ]
+    job = {
+        "version": 1, "input": {"path": str(place / "in.parquet")}, "output": {"path": str(place / "nested.json")},
+        "privacy": {"max_epsilon": 10, "unit": "person", "max_rows_per_unit": 3}, "testing": {"key_hex": KEY.hex()},
+        "lookup": [{"path": str(lands), "key": "c", "columns": ["land"]}],
+        "query": [{"name": f"query {place}", **query} for place, query in enumerate(queries)],
+    }  # fmt: skip
+    path = place / "nested.toml"
+    path.write_text(job_text(job))
+    wanted = on_one_machine(make_release_plan(load_release_job(path)))
+    (place / "nested.json").unlink()
+    release(spark.read.parquet(str(place / "in.parquet")).repartition(3), path)
+    assert_same(wanted, json.loads((place / "nested.json").read_text()) | {"input": wanted["input"]})

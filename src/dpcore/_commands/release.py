@@ -94,6 +94,8 @@ Optional keys:
                           answered for each of them. groups is a list of values; a table with a list of values, {edges = [...]} or
                           {by = "month", first, last} for each column; the path of a public table with all combinations wanted; or
                           "private". max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
+    consistent            true, for count, sum and histogram: also answers the groups of the first columns of group_by, and the total,
+                          so that all numbers add up; or {levels = {total = 1, region = 2}, non_negative = true, integral = true}
     weight                in place of epsilon: the query's share of what is left of max_epsilon
     accounting            under [privacy], with a max_delta: "zcdp" adds many answers up more cheaply than "basic", the default
     [[column]]            name, label, unit_of_measure: how readers know a column

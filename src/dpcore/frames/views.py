@@ -224,7 +224,7 @@ class Selectable(Answering):
         if not is_private and not (epsilon is None and delta is None):
             raise ParameterError(f'epsilon and delta of group_by are for groups="private", got {_shown(groups)}; give them to the queries')
         if is_private and consistent is not False:
-            raise ParameterError('consistent is for declared groups: with groups="private" the groups that are not named miss in every total')
+            raise ParameterError('consistent is for declared groups: those that groups="private" does not name would miss in every total')
         found = FoundGroups(tuple(names), epsilon, delta) if is_private else None
         return self._grouped(replace(self._view, query={**self._view.query, **keys, **nested}, found=found))
 

@@ -18,6 +18,7 @@ below 2^52 multiples, and each parent is the exact sum of its children: the floa
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -99,7 +100,8 @@ class LeastSquares:
 
     def estimates(self, values: Sequence[Any]) -> OfLevels:
         """The estimate for each node, given the released numbers of each level, of shape (nodes, parts)."""
-        tree, best, sums = self.tree, [np.asarray(values[-1], np.float64)], []
+        tree, best = self.tree, [np.asarray(values[-1], np.float64)]
+        sums: OfLevels = []
         for level in range(len(tree.sizes) - 2, -1, -1):
             together = tree.sums(level, best[0])
             alpha = self.alphas[level][:, None]
@@ -118,7 +120,7 @@ class LeastSquares:
         """
         tree, last = self.tree, len(self.tree.sizes) - 1
         up = [np.full(tree.sizes[last], float(sizes[last]))]
-        sums = []
+        sums: OfLevels = []
         for level in range(last - 1, -1, -1):
             together = tree.sums(level, up[0])
             sums.insert(0, together)
@@ -242,7 +244,7 @@ class _Curves:
         owners, corners, rises = owners[order], corners[order], rises[order]
         starts = np.searchsorted(owners, np.arange(len(values) + 1))
         slopes, sums = np.empty_like(corners), np.empty_like(corners)
-        for begin, end in zip(starts[:-1], starts[1:], strict=True):
+        for begin, end in itertools.pairwise(starts):
             slopes[begin:end] = np.cumsum(rises[begin:end])
             steps = slopes[begin : end - 1] * np.diff(corners[begin:end])
             sums[begin:end] = np.concatenate([[0.0], np.cumsum(steps)])
@@ -251,20 +253,22 @@ class _Curves:
     @property
     def multipliers(self) -> Floats:
         """λ of each corner."""
-        return self.corners + 2 * self.weight * (self.sums - self.values[self.owners])
+        found: Floats = self.corners + 2 * self.weight * (self.sums - self.values[self.owners])
+        return found
 
     def rises(self) -> Floats:
         """How much steeper s is as a function of λ from each corner on."""
         steep = self.slopes / (1 + 2 * self.weight * self.slopes)
         before = np.concatenate([[0.0], steep[:-1]])
         before[self.starts[:-1]] = 0.0
-        return steep - before
+        found: Floats = steep - before
+        return found
 
     def inner(self, multipliers: Floats) -> Floats:
         """μ of each node, given λ."""
         corner = self.multipliers
         found = np.empty(len(multipliers))
-        for node, (begin, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
+        for node, (begin, end) in enumerate(itertools.pairwise(self.starts)):
             place = begin + int(np.searchsorted(corner[begin:end], multipliers[node], side="right")) - 1
             if place < begin:  # s is 0
                 found[node] = self.corners[begin] + multipliers[node] - corner[begin]
@@ -276,7 +280,7 @@ class _Curves:
     def at(self, inner: Floats) -> Floats:
         """S of each node, given μ."""
         found = np.zeros(len(inner))
-        for node, (begin, end) in enumerate(zip(self.starts[:-1], self.starts[1:], strict=True)):
+        for node, (begin, end) in enumerate(itertools.pairwise(self.starts)):
             place = begin + int(np.searchsorted(self.corners[begin:end], inner[node], side="right")) - 1
             if place >= begin:
                 found[node] = self.sums[place] + self.slopes[place] * (inner[node] - self.corners[place])

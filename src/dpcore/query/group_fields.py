@@ -216,7 +216,7 @@ def check_grouping(names: tuple[str, ...], groups: GroupsDeclared, *, nested: bo
         _check_columns(names, groups.records[0] if groups.records else names)
         return
     if isinstance(groups, dict):
-        _check_columns([name for name in names if name in groups] if nested and groups else names, groups)
+        _check_columns(tuple(name for name in names if name in groups) if nested and groups else names, groups)
     elif len(names) > 1:
         raise ValueError(f"groups = [...] is for one column; with several write groups = {{ {names[0]} = [...], {names[1]} = [...] }}")
     size = size_of(groups)

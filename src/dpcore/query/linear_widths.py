@@ -5,18 +5,18 @@ The law of Y is the convolution of those of its terms, so its characteristic fun
     Laplace of scale b:           φ(u) = 1/(1 + b²u²);
     discrete Laplace of scale b:  φ(u) = 1/(1 + sin²(u/2)/sinh²(1/(2b))).
 
-**Convolution.** Let W be the sum of four uniform numbers on [−w/4, w/4], independent of Y: |W| ≤ w, so P(|Y| > t) ≤ P(|Y + W| > t − w). The
-law of Z = Y + W has the characteristic function φ·sinc(uw/4)⁴, which falls like u⁻⁴ even where Y is discrete. Wrapped around a circle of
-length 2M it has a Fourier series, and so
+**Convolution.** Let W be the sum of p = 8 uniform numbers on [−w/p, w/p], independent of Y. As |W| ≤ w, P(|Y| > t) is at most
+P(|Y + W| > t − w). The law of Z = Y + W has the characteristic function φ·(sin(uw/p)/(uw/p))^p, which falls like u^−p even where Y is
+discrete. Wrapped around a circle of length 2M it has a Fourier series, and so
 
-    P(|Z| ≤ τ) ≥ τ/M + (2/π)·Σ_{k ≤ K} φ_Z(πk/M)·sin(πkτ/M)/k − P(|Z| ≥ 2M − τ) − (1/(2π))·(4M/(πwK))⁴.
+    P(|Z| ≤ τ) ≥ τ/M + (2/π)·Σ_{k ≤ K} φ_Z(πk/M)·sin(πkτ/M)/k − P(|Z| ≥ 2M − τ) − (2/(πp))·(pM/(πwK))^p.
 
 The third term is bounded by Markov's inequality, the last one bounds the rest of the series. Both are made small against β; w is a small
 part of the width. What is found is a half-width that Y leaves with probability β at most, and less than a per cent above the least one.
 
-**Bound.** ln E e^(λY) ≤ −Σ ln(1 − λ²c_i²), c_i = |a_i|·b_i, for both laws: the moment generating function of discrete Laplace noise is below
-that of Laplace noise of its scale, as (cosh x − 1)/x² increases. With c ≥ c_i it is at most −(Σc_i²/c²)·ln(1 − λ²c²), and P(|Y| ≥ t) ≤
-2·exp(−λt)·E e^(λY).
+**Bound.** ln E e^(λY) ≤ −Σ ln(1 − λ²c_i²), c_i = |a_i|·b_i, for both laws: the moment generating function of discrete Laplace noise is
+below that of Laplace noise of its scale, as (cosh x − 1)/x² increases. With c ≥ c_i it is at most −(Σc_i²/c²)·ln(1 − λ²c²), and
+P(|Y| ≥ t) ≤ 2·exp(−λt)·E e^(λY).
 """
 
 from __future__ import annotations
@@ -38,14 +38,16 @@ if TYPE_CHECKING:
     Coefficients = Counter[tuple[int, float]]
 
 
-SMOOTHED = 0.004
+UNIFORMS = 8
+"""p."""
+SMOOTHED = 0.006
 """w over the width, about."""
 WRAPPED, CUT = 1e-4, 1e-3
 """What the third and the last term may be, of β."""
 LEAST_BETA = 1e-9
 """Below, rounding errors of the sum are not small against β."""
 MOST_NODES, MOST_TERMS = 1 << 14, 1 << 13
-"""Nodes of a tree whose laws are told apart, and terms of all laws together; of larger trees intervals are the bound."""
+"""Nodes of a tree whose laws are found, and terms of all laws together; of larger trees intervals are the bound."""
 
 
 def bound_widths(beta: float, squares: Floats, largest: float) -> Floats:
@@ -78,22 +80,18 @@ def width(beta: float, law: str, coefficients: Mapping[tuple[int, float], int], 
     steps = np.array([abs(each) for _, each in coefficients])
     sizes = np.array([scales[level] for level, _ in coefficients])
     times = np.array(list(coefficients.values()), np.float64)
-    if law == "laplace":  # whose squares might leave float64
-        unit = float((steps * sizes).max())
-        if unit != 1:
-            return unit * width(beta, law, coefficients, [scale / unit for scale in scales])
     squares, largest = np.array([float(times @ (steps * sizes) ** 2)]), float((steps * sizes).max())
     outer = float(bound_widths(beta, squares, largest)[0])
     smoothed = SMOOTHED * outer / 2
     reach = float(bound_widths(WRAPPED * beta, squares, largest)[0]) + outer + smoothed
-    count = math.ceil(4 * reach / (math.pi * smoothed) * (1 / (2 * math.pi * CUT * beta)) ** 0.25)
+    count = math.ceil(UNIFORMS * reach / (math.pi * smoothed) * (2 / (math.pi * UNIFORMS * CUT * beta)) ** (1 / UNIFORMS))
     k = np.arange(1, count + 1)
     angles = np.pi * k / reach
     logs = np.zeros(count)
     for step, size, often in zip(steps, sizes, times, strict=True):
         base = size * step * angles if law == "laplace" else np.sin(step * angles / 2) / math.sinh(min(0.5 / size, 350.0))
         logs -= often * np.log1p(base * base)
-    terms = np.exp(logs) * np.sinc(angles * smoothed / (4 * np.pi)) ** 4 * 2 / (np.pi * k)
+    terms = np.exp(logs) * np.sinc(angles * smoothed / (UNIFORMS * np.pi)) ** UNIFORMS * 2 / (np.pi * k)
     lost = (WRAPPED + CUT) * beta + 1e-12
 
     def outside(inner: float) -> float:

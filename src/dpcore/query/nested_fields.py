@@ -27,36 +27,6 @@ TOTAL = "total"
 """The level of all declared groups together; that of a column has its name."""
 
 
-class Consistent(Section):
-    """Answers to all levels of nested groups that add up: `true`, or a table.
-
-    Attributes
-    ----------
-    levels : tuple of (str, float) or None
-        The levels that are answered, each with its share of ε. None: all, with equal shares.
-    non_negative : bool
-        Whether no number may be below 0.
-    integral : bool
-        Whether numbers must be whole.
-    """
-
-    levels: Annotated[tuple[tuple[str, float], ...] | None, PlainValidator(lambda value: _check_levels(value))] = None
-    non_negative: bool = False
-    integral: bool = False
-
-    @property
-    def is_linear(self) -> bool:
-        """Whether the answers are linear in those that were released, so that they have intervals."""
-        return not (self.non_negative or self.integral)
-
-    def shares(self, names: Sequence[str]) -> dict[int, Fraction]:
-        """The share of ε of each level that is answered, by the number of columns that it has, from the coarsest level on."""
-        places = {TOTAL: 0, **{name: place for place, name in enumerate(names, 1)}}
-        given = dict(self.levels or ((name, 1.0) for name in places))
-        exact = {places[name]: Fraction(repr(share)) for name, share in given.items()}
-        return {place: exact[place] / sum(exact.values()) for place in sorted(exact)}
-
-
 def _check_levels(value: object) -> tuple[tuple[str, float], ...] | None:
     """Names, or a table of names with shares."""
     if value is None:
@@ -84,6 +54,36 @@ def _share(name: str, value: object) -> float:
         raise ValueError(str(error)) from None
 
 
+class Consistent(Section):
+    """Answers to all levels of nested groups that add up: `true`, or a table.
+
+    Attributes
+    ----------
+    levels : tuple of (str, float) or None
+        The levels that are answered, each with its share of ε. None: all, with equal shares.
+    non_negative : bool
+        Whether no number may be below 0.
+    integral : bool
+        Whether numbers must be whole.
+    """
+
+    levels: Annotated[tuple[tuple[str, float], ...] | None, PlainValidator(_check_levels)] = None
+    non_negative: bool = False
+    integral: bool = False
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether the answers are linear in those that were released, so that they have intervals."""
+        return not (self.non_negative or self.integral)
+
+    def shares(self, names: Sequence[str]) -> dict[int, Fraction]:
+        """The share of ε of each level that is answered, by the number of columns that it has, from the coarsest level on."""
+        places = {TOTAL: 0, **{name: place for place, name in enumerate(names, 1)}}
+        given = dict(self.levels or ((name, 1.0) for name in places))
+        exact = {places[name]: Fraction(repr(share)) for name, share in given.items()}
+        return {place: exact[place] / sum(exact.values()) for place in sorted(exact)}
+
+
 def check_consistent(value: object) -> Consistent | None:
     """True, or a table of what else is wanted; None of false."""
     if value is None or isinstance(value, Consistent):
@@ -91,14 +91,13 @@ def check_consistent(value: object) -> Consistent | None:
     if isinstance(value, bool):
         return Consistent() if value else None
     if not isinstance(value, Mapping):
-        raise ValueError(f"consistent must be true, false or a table with {_KEYS}, got {printable(reprlib.repr(value))}")  # noqa: TRY004
+        raise ValueError(  # noqa: TRY004  # which pydantic passes on
+            f"consistent must be true, false or a table with levels, non_negative or integral, got {printable(reprlib.repr(value))}"
+        )
     try:
         return Consistent.model_validate(dict(value))
     except ValidationError as error:
         raise ValueError("; ".join(map(_explained, error.errors(include_url=False)))) from None
-
-
-_KEYS = "levels, non_negative or integral"
 
 
 def _explained(details: Any) -> str:
@@ -116,11 +115,13 @@ def check_nested(names: Sequence[str], groups: GroupsDeclared, wanted: Consisten
     """Raise ValueError unless these columns of groups have these levels."""
     if groups == PRIVATE:
         raise ValueError(
-            'consistent is for declared groups: those of groups = "private" are only the ones that enough units have, and the numbers of the '
+            'consistent is for declared groups: of groups = "private" only those are known that enough units have, and the numbers of the '
             "others would be missing in every total"
         )
     if TOTAL in names:
-        raise ValueError(f"a column of group_by is named {TOTAL!r}, which is the level of all groups together; give it another name in a [[derive]]")
+        raise ValueError(
+            f"a column of group_by is named {TOTAL!r}, which is the level of all groups together; give it another name in a [[derive]]"
+        )
     levels = (TOTAL, *names)
     if wanted.levels is None:
         return

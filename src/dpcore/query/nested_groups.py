@@ -160,10 +160,10 @@ class NestedEstimator(Estimator):
         if sum(nesting.tree.sizes) > 2 * MAX_GROUPS:
             raise ParameterError(f"all levels together must have at most {2 * MAX_GROUPS} groups, got {sum(nesting.tree.sizes)}")
         asked = replace(asked, bound=asked.bound.of_some_rows())
-        estimators = []
+        estimators: list[Estimator] = []
         for share, size in zip(shares.values(), nesting.tree.sizes, strict=True):
             is_leaf = len(estimators) == len(shares) - 1
-            # One group, which no row of another one can enter, is a table by itself; rows of the leaves are told apart by their group.
+            # One group, which no row of another one can enter, is a table by itself; rows of no leaf count in none.
             groups: Any = grouping if is_leaf else None if size == 1 else Level(size)
             part = query.model_copy(
                 update={"epsilon": part_of(query.epsilon, share), "delta": part_of(query.delta, share), "consistent": None}
@@ -251,7 +251,8 @@ class NestedEstimator(Estimator):
         values = np.asarray(raw["value"])
         found = Adjustment(self.nesting, document["noise"], self.section).of(values.reshape(len(values), -1))
         shaped = {
-            key: each.reshape(*values.shape, *each.shape[2:]).tolist() if isinstance(each, np.ndarray) else each for key, each in found.items()
+            key: each.reshape(*values.shape, *each.shape[2:]).tolist() if isinstance(each, np.ndarray) else each
+            for key, each in found.items()
         }
         return {**document, **shaped, "raw": raw}
 
@@ -286,8 +287,10 @@ class Adjustment:
         is_scaled = law in {"laplace", "gaussian"}  # whose squares might leave float64
         variances = [noise_variance(law, scale / unit if is_scaled else scale) for scale in scales]
         released = self.nesting.by_level(values)
-        fit = LeastSquares.of(tree, variances)
-        found = nearest_non_negative(tree, variances, released) if wanted.non_negative else fit.estimates(released)
+        # Noise may be so small that its variance is 0 in float64: numbers then weigh as their scales say.
+        weights = variances if min(variances) > 0 else [(scale / unit) ** 2 for scale in scales]
+        fit = LeastSquares.of(tree, weights)
+        found = nearest_non_negative(tree, weights, released) if wanted.non_negative else fit.estimates(released)
         least = None if sort_of(getattr(self.section, "lower", None)) is None else 0  # times are written in whole units
         exact = AddedUp.of_leaves(tree, found[-1], least)
         if wanted.integral:
@@ -301,8 +304,8 @@ class Adjustment:
         widths, is_bound = self._widths(law, fit, scales)
         ends = [each * (1 + 2.0**-20) + rounded for each, rounded in zip(widths, self._rounded(exact), strict=True)]
         half = self._each(ends, numbers)
-        found = {"value": numbers, "stderr": errors, "interval": np.stack([numbers - half, numbers + half], axis=-1)}
-        return {**found, **(AT_LEAST if is_bound else {})}
+        interval = np.stack([numbers - half, numbers + half], axis=-1)
+        return {"value": numbers, "stderr": errors, "interval": interval, **(AT_LEAST if is_bound else {})}
 
     def _each(self, levels: Sequence[Any], like: Array) -> Array:
         """One number of each node for all of its parts."""
@@ -320,8 +323,9 @@ class Adjustment:
         if found is None:
             return [bound_widths(beta, each, 1.0) * unit for each in squares], True
         numbers, different = found
-        each_width = np.array([width(beta, law, coefficients, scales) for coefficients in different])
-        return [each_width[number] for number in numbers], False
+        size = unit if law == "laplace" else 1.0  # the squares of large scales leave float64
+        each_width = np.array([width(beta, law, coefficients, [scale / size for scale in scales]) for coefficients in different])
+        return [each_width[number] * size for number in numbers], False
 
     def _rounded(self, exact: AddedUp) -> list[Array]:
         """What rounding the leaves to a grid can move each node."""

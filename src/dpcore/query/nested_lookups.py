@@ -1,4 +1,4 @@
-"""Parents of nested groups that a public `[[lookup]]` says: what lies in what is then declared once, in the table that the rows are joined with."""
+"""Parents of nested groups that a public `[[lookup]]` says: what lies in what is declared once, in the table that rows are joined with."""
 
 from __future__ import annotations
 
@@ -46,13 +46,19 @@ class _Parents:
 
     @classmethod
     def of(cls, name: str, lookup: LookUp, cells: ListedGroups) -> _Parents:
+        if cells.null:
+            raise JobError(
+                f"groups do not nest: rows without a {lookup.key!r}, which are a group (null = true), have no {name!r} in the look-up"
+            )
         keys = list(cells.categories.listed())
         found = lookup.of(pa.array(keys, None if isinstance(keys[0], bool) else lookup.keys.type))[name]
         missing = pc.is_null(found).to_pylist()
         if any(missing):
             first = keys[missing.index(True)]
             more = f", and {sum(missing) - 1} more groups" if sum(missing) > 1 else ""
-            raise JobError(f"groups do not nest: the look-up by {lookup.key!r} has no {name!r} for the declared group {_shown(first)}{more}")
+            raise JobError(
+                f"groups do not nest: the look-up by {lookup.key!r} has no {name!r} for the declared group {_shown(first)}{more}"
+            )
         return cls(name, lookup.key, keys, found.to_pylist())
 
 
@@ -75,8 +81,8 @@ def with_parents(grouping: Grouping, derivations: Derivations | None) -> Groupin
     for name in missing:
         if name not in found:
             raise JobError(
-                f"groups declares nothing of {name!r}; list its values, or give its column in a [[lookup]] whose key is a column of group_by "
-                f"behind it, with listed values: {', '.join(map(repr, names[names.index(name) + 1 :])) or 'there is none'}"
+                f"groups declares nothing of {name!r}; list its values, or give its column in a [[lookup]] whose key is a column of "
+                f"group_by behind it, with listed values: {', '.join(map(repr, names[names.index(name) + 1 :])) or 'there is none'}"
             )
     if missing:
         return _joined(grouping, {name: found[name] for name in missing})
@@ -97,7 +103,8 @@ def _joined(grouping: Grouping, found: dict[str, _Parents]) -> Grouping:
             continue
         parents = found[name]
         values = list(dict.fromkeys(parents.values))
-        categories = declared_by(tuple(values)) if all(type(each) is type(values[0]) and isinstance(each, str | int) for each in values) else None
+        are_keys = {type(each) for each in values} in ({str}, {int})
+        categories = declared_by(tuple(values)) if are_keys else None
         if categories is None:
             raise JobError(f"the look-up gives {name!r} no text and no integer, and groups are of one of these")
         columns.append((name, ListedGroups(categories)))
@@ -113,8 +120,8 @@ def _check(grouping: Grouping, parents: _Parents) -> None:
     for key, parent in zip(keys[parents.key], keys[parents.name], strict=True):
         if key is not None and known[key] != parent:
             raise JobError(
-                f"groups do not nest: they declare {parents.key} = {_shown(key)} in {parents.name} = {_shown(parent)}, but the look-up has it "
-                f"in {_shown(known[key])}; leave {parents.name!r} out of groups, and it is taken from there"
+                f"groups do not nest: they declare {parents.key} = {_shown(key)} in {parents.name} = {_shown(parent)}, but the look-up has "
+                f"it in {_shown(known[key])}; leave {parents.name!r} out of groups, and it is taken from there"
             )
 
 

@@ -278,7 +278,9 @@ def adding_up_in_words(query: Mapping[str, Any]) -> list[str]:
         return []
     words = [word for key, word in (("non_negative", "not negative"), ("integral", "whole")) if wanted[key]]
     also = f", are {' and '.join(words)} (so they have no intervals)" if words else ""
-    return [f"The numbers add up: each is the sum of those one level below{also}. What was released before that is `raw` in the JSON document."]
+    return [
+        f"The numbers add up: each is the sum of those one level below{also}. What was released before that is `raw` in the JSON document."
+    ]
 
 
 def key_name(key: Any, last: Any = math.inf) -> str:

@@ -158,8 +158,8 @@ class GroupedQuery(QuerySection):
     def _groups_add_up_if_they_can(cls, given: Any) -> Any:
         if isinstance(given, Mapping) and "consistent" in given and "consistent" not in cls.model_fields:
             raise ValueError(
-                f"consistent is for counts and sums, whose answers to groups add up to that of all of them; kind = {given.get('kind')!r} does "
-                "not. Ask for a sum and a count, and divide them"
+                f"consistent is for counts and sums, whose answers to groups add up to that of all of them; kind = {given.get('kind')!r} "
+                "does not. Ask for a sum and a count, and divide them"
             )
         return given
 
@@ -192,7 +192,9 @@ class AddsUp(GroupedQuery):
         if self.grouping is None:
             raise ValueError("consistent needs group_by and groups: the columns from the coarsest to the finest, and their declared groups")
         if getattr(self, "bounds", None) is not None:
-            raise ValueError('consistent needs declared bounds, the same for all levels: give lower and upper in place of bounds = "private"')
+            raise ValueError(
+                'consistent needs declared bounds, the same for all levels: give lower and upper in place of bounds = "private"'
+            )
         check_nested(*self.grouping, self.consistent)
         return self
 
