@@ -30,7 +30,7 @@ from dpcore.frames.signatures import Described
 from dpcore.query.kinds import FILES, KINDS, METHODS, QUERY_SECTIONS, kind_at
 
 TABLES = (PrivateTable, GroupedTable, TableBatch)
-ELSEWHERE = {"kind", "group_by", "groups", "where"}
+ELSEWHERE = {"kind", "group_by", "groups", "consistent", "where"}
 """Keys of queries that are no arguments: tables have methods of their own for them."""
 
 
