@@ -44,7 +44,7 @@ def test_documents_are_the_frozen_ones(name):
 
 def test_every_case_is_frozen_and_every_kind_is_asked():
     assert FROZEN.keys() == corpus.CASES.keys()
-    asked = {query["kind"] for unit in every_query.UNITS for query in every_query.queries(unit)} | {"synthetic"}
+    asked = {query["kind"] for unit in every_query.UNITS for query in every_query.queries(unit)} | {"synthetic", "running_total"}
     assert asked == QUERY_SECTIONS.keys()
     assert {keys["mechanism"] for keys in corpus.EVERY_MECHANISM.values()} == COLUMN_SECTIONS.keys()
 

@@ -79,3 +79,40 @@ def test_nested_groups_have_the_answer_of_one_machine(spark, place):
     (place / "nested.json").unlink()
     release(spark.read.parquet(str(place / "in.parquet")).repartition(3), path)
     assert_same(wanted, json.loads((place / "nested.json").read_text()) | {"input": wanted["input"]})
+
+
+def test_a_running_total_goes_on_on_spark(spark, place):
+    """Each step by another engine, on one state: the answers of one machine."""
+    query = {
+        "name": "total",
+        "kind": "running_total",
+        "steps": 4,
+        "epsilon": 1.0,
+        "where": "p // q > 0",
+        "group_by": "g",
+        "groups": ["a", "b"],
+    }
+    frame = spark.read.parquet(str(place / "in.parquet")).repartition(3)
+    wanted, found = [], []
+    for number in (1, 2, 3):
+        for kind, answers in (("here", wanted), ("there", found)):
+            job = {
+                "version": 1,
+                "input": {"path": str(place / "in.parquet")},
+                "output": {"path": str(place / kind / f"total {number}.json")},
+            }
+            job |= {"privacy": {"max_epsilon": 1.0, **UNITS["person"]}, "testing": {"key_hex": KEY.hex()}}
+            job["query"] = [query | {"step": number, "state": str(place / f"states {kind}" / "total.state")}]
+            path = place / f"{kind} {number}.toml"
+            path.write_text(job_text(job))
+            if kind == "here" or number == 2:
+                answers.append(on_one_machine(make_release_plan(load_release_job(path))))
+            else:
+                release(frame, path)
+                answers.append(json.loads((place / kind / f"total {number}.json").read_text()))
+    for one, other in zip(wanted, found, strict=True):
+        assert_same(one, other)
+    assert len({str(each["queries"][0]["value"]) for each in wanted}) == 3
+    # The last step again: the stored answer.
+    again = release(frame, path, overwrite=True)
+    assert again.document["value"] == found[-1]["queries"][0]["value"]

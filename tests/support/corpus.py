@@ -198,6 +198,24 @@ def example(path: Path, *settings: str) -> Documents:
     return {"answers": document} if is_release else {"document": document, "estimates": command("estimate", document["output"]["path"])}
 
 
+def totals(**keys: Any) -> Documents:
+    """The documents of the first steps of a series."""
+    found: Documents = {}
+    for number in (1, 2, 3):
+        write_table(every_query.table(ROWS + number, PEOPLE), Path("in.parquet"))
+        query = {"name": "total", "kind": "running_total", "steps": 8, "state": "state/total.state", "epsilon": 1.0, **keys, "step": number}
+        job = {
+            "version": 1,
+            "input": {"path": "in.parquet"},
+            "output": {"path": "answers.json"},
+            "privacy": {"max_epsilon": 1.0, "max_delta": 1e-3, "relation": "add_remove", **every_query.UNITS["person"]},
+            "query": [query],
+        }
+        found |= {f"step {number}": released(every_query.job_text(job) + TESTING)["answers"]}
+    Path("state/total.state").unlink()
+    return found
+
+
 def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
     """Each case by its name."""
     for unit, relation, which in itertools.product(every_query.UNITS, RELATIONS, (0, 1, *LATER)):
@@ -216,6 +234,9 @@ def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
         yield f"other keys, {relation}", lambda r=relation: rest(r)
     yield "synthetic, joint", lambda: synthetic(method="joint", draws=50)
     yield "synthetic, marginals", lambda: synthetic(marginals=[["g", "v"], ["c"]])
+    for name, keys in every_query.TOTALS.items():
+        own = {key: value for key, value in keys.items() if key not in {"first", "every"}}
+        yield f"running total {name}", lambda k=own: totals(**k)
     yield "private rows", lambda: privatised("")
     yield "private rows of people", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nnull_unit = "own"')
     yield "private rows of people, dropped", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nover_limit = "suppress"')

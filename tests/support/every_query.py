@@ -61,6 +61,23 @@ LATER_JOBS: dict[str, dict[str, Any]] = {
     for kind in dict.fromkeys(keys["kind"] for name, keys in KINDS.items() if name not in FIRST)
 }
 """Jobs with the examples of each kind that came later, by names: the ids of their runs are frozen."""
+TOTALS: dict[str, dict[str, Any]] = {
+    "of dates": {"step": "2026-11-23", "first": "2026-01-05", "every": "week", "max_steps_per_unit": 3},
+    "of numbers": {"step": 7, "column": "v", "lower": 1, "upper": 10, "delta": 1e-6},
+    "of categories": {"step": 7, "column": "c", "categories": [1, 2], "group_by": "g", "groups": ["a", "b"]},
+    "of values": {"step": 7, "column": "v", "missing": "skip", "where": "p // q > 0"},
+}
+"""Running totals, each of which is alone in its job."""
+LATER_JOBS |= {
+    f"running total {name}": {
+        "version": 1,
+        "input": {"path": "/srv/table.parquet"},
+        "output": {"path": "/srv/answers.json"},
+        "privacy": {"max_epsilon": 1e3, "max_delta": 1e-3, **UNITS["person"]},
+        "query": [{"name": "total", "kind": "running_total", "epsilon": 1.0, "steps": 60, "state": "/srv/state/total.state", **keys}],
+    }
+    for name, keys in TOTALS.items()
+}
 
 
 def is_asked(name: str, groups: str, absent: str, unit: str) -> bool:

@@ -7,6 +7,7 @@ synced), or of a ledger (a transaction begins, is about to be committed, is comm
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -16,6 +17,16 @@ from pathlib import Path
 from typing import Any
 
 CALLS = ("open", "fsync", "ftruncate", "link", "mkdir", "posix_fallocate", "rename", "replace", "unlink", "write")
+
+
+WARM = (
+    "dpcore.cli",
+    "dpcore.jobs.commands.release",
+    "dpcore.query.run",
+    "dpcore.query.kinds.running_total",
+    "dpcore.accounting.ledger.ledger",
+)
+"""What a child would load before its first step."""
 
 
 class Steps:
@@ -51,7 +62,8 @@ class Steps:
 
 def serve() -> None:
     """Answer requests, one a line."""
-
+    for module in WARM:
+        importlib.import_module(module)
     for line in sys.stdin:
         asked = json.loads(line)
         read, write = os.pipe()
@@ -172,7 +184,40 @@ def _charged_at_the_end() -> None:
     Publication._seal = sealed  # type: ignore[method-assign]
 
 
+def _stored_after_it_is_published() -> None:
+    from dpcore.query.series import Series
+    from dpcore.tables.output.state_file import StateFile
+
+    replace, leave = StateFile.replace, Series.__exit__
+    waiting: list[Any] = []
+    StateFile.replace = lambda self, state: waiting.append((self, state))  # type: ignore[method-assign]
+
+    def left(self: Any, *error: Any) -> None:
+        for file, state in waiting:
+            replace(file, state)
+        leave(self, *error)
+
+    Series.__exit__ = left  # type: ignore[method-assign]
+
+
+def _noted_before_it_is_stored() -> None:
+    from dpcore.query.series import Series
+    from dpcore.tables.output.state_file import StateFile
+
+    replace, note = StateFile.replace, Series._note
+    StateFile.replace = lambda self, state: None  # type: ignore[method-assign]
+
+    def noted(self: Any) -> None:
+        note(self)
+        if self._state:
+            replace(self._file, self._state)
+
+    Series._note = noted  # type: ignore[method-assign]
+
+
 TWINS = {
+    "stored after it is published": _stored_after_it_is_published,
+    "noted before it is stored": _noted_before_it_is_stored,
     "renamed before it is sealed": _renamed_before_it_is_sealed,
     "table before sidecar": _table_before_sidecar,
     "overwritten one by one": _overwritten_one_by_one,

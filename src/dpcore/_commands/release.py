@@ -72,6 +72,10 @@ Kinds, and what each needs beside name, kind and epsilon:
     top_s                column, s, and candidates, candidates_file or k; values = true adds their counts
     mode                 column, and candidates, candidates_file or k: the most frequent one
     rate                 column, and categories, or lower and upper: the share of rows that match, among those of where
+    running_total        steps, step, state, and what a count needs: rows of all steps so far. Each run adds one step, and all steps
+                         together spend epsilon; step = "${DATE}" needs first and every = "day", "week" or "month". By default it
+                         protects one event, what one unit has in one step; max_steps_per_unit is your claim, which nothing enforces.
+                         state is as secret as the data. The only query of its job
     groups               group_by, delta: names the groups that queries with groups = "private" are answered for
     synthetic            output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a
                          histogram: a table of made-up rows, drawn from the noisy joint histogram of all columns.

@@ -46,6 +46,8 @@ class AtomicFile:
         The final name. Its folder exists.
     beside : Path, optional
         The name beside which the temporary file is; required for an address, to which the file is uploaded when it is complete.
+    rights : int, default 0o666
+        Rights of the file, from which the umask takes.
 
     Raises
     ------
@@ -53,12 +55,12 @@ class AtomicFile:
         If the folder cannot be written.
     """
 
-    def __init__(self, path: Location, beside: Path | None = None) -> None:
+    def __init__(self, path: Location, beside: Path | None = None, *, rights: int = 0o666) -> None:
         self.path = path
         self._digest: _Digest | None = None
         beside = beside or Path(str(path))
         try:
-            self.temporary, self._lock = _create_locked(beside)
+            self.temporary, self._lock = _create_locked(beside, rights)
         except OSError as error:
             raise StorageError(f"cannot write into {beside.parent}{reason(error)}") from None
 
@@ -293,10 +295,10 @@ def remove_stale(path: Path) -> list[Path]:
     return removed
 
 
-def _create_locked(path: Path) -> tuple[Path, int]:
+def _create_locked(path: Path, rights: int) -> tuple[Path, int]:
     while True:
         temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(8)}.tmp")
-        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), 0o666)
+        descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0), rights)
         # Between creation and lock, another job may take this file for a stale one and remove it. Then choose another name.
         if try_lock(descriptor) and is_same_file(descriptor, temporary):
             return temporary, descriptor

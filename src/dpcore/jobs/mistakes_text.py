@@ -17,6 +17,7 @@ MEANT = {
     "avg": 'kind = "mean"',
     "frequencies": 'kind = "histogram"',
     "frequency": 'kind = "histogram"',
+    **dict.fromkeys(("continual_count", "cumulative", "cumulative_count", "running_count"), 'kind = "running_total"'),
     "gmean": 'kind = "geometric_mean"',
     **dict.fromkeys(("fraction", "percentage", "proportion", "ratio", "share"), 'kind = "rate"'),
     "percentile": 'kind = "quantile" with q = 0.9 for the 90th percentile',

@@ -56,6 +56,8 @@ class RunningTotals:
     ----------
     scale : float
         σ or t of the noise of each step, in (2^−20, 2^40].
+    reach : float
+        How far apart two neighbours are in all that is released together, at most: in ℓ2 for Gaussian and in ℓ1 for Laplace noise.
     zcdp : float
         ρ of zero-concentrated privacy of all totals together, rounded up.
     privacy : Privacy or None
@@ -97,6 +99,7 @@ class RunningTotals:
     max_steps_per_unit: int = field(default=1, kw_only=True)
     relation: Relation = field(default="replace", kw_only=True)
     scale: float = field(init=False, repr=False, compare=False)
+    reach: float = field(init=False, repr=False, compare=False)
     zcdp: float = field(init=False, repr=False, compare=False)
     privacy: Privacy | None = field(init=False, repr=False, compare=False)
 
@@ -120,12 +123,14 @@ class RunningTotals:
     def _by_tree(self, steps: int, moved: int) -> dict[str, Any]:
         sensitivity = check_integer("sensitivity", self.sensitivity, low=1, high=accounting.MAX_INTEGER_SENSITIVITY)
         epsilon = check_positive("epsilon", self.epsilon)
-        scale = accounting.laplace_scale(epsilon, sensitivity * nodes_moved(steps, moved))
+        reach = sensitivity * nodes_moved(steps, moved)
+        scale = accounting.laplace_scale(epsilon, reach)
         privacy = Privacy(epsilon, 0.0, self.relation)
         return {
             "sensitivity": sensitivity,
             "epsilon": epsilon,
             "scale": scale,
+            "reach": reach,
             "zcdp": accounting.rho_pure(epsilon),
             "privacy": privacy,
         }
@@ -133,16 +138,18 @@ class RunningTotals:
     def _by_factors(self, steps: int, moved: int, delta: float) -> dict[str, Any]:
         sensitivity = check_sensitivity(self.sensitivity)
         squared = Fraction(sensitivity) ** 2 * squared_norm(steps, moved)
+        whole = root_up(squared)
+        settled = {"sensitivity": sensitivity, "reach": whole}
         if self.epsilon is None:
             rho = check_positive("rho", self.rho)
             scale = scale_of_rho(rho, squared)
             privacy = Privacy(accounting.zcdp_epsilon(rho, delta), delta, self.relation) if delta else None
-            return {"sensitivity": sensitivity, "rho": rho, "scale": scale, "zcdp": rho, "privacy": privacy}
-        epsilon, whole = check_positive("epsilon", self.epsilon), root_up(squared)
+            return settled | {"rho": rho, "scale": scale, "zcdp": rho, "privacy": privacy}
+        epsilon = check_positive("epsilon", self.epsilon)
         scale = accounting.zcdp_discrete_gaussian_scale(epsilon, delta, whole)
         zcdp = accounting.rho_gaussian(scale, whole) if math.isfinite(scale) else 0.0
         privacy = Privacy(epsilon, delta, self.relation)
-        return {"sensitivity": sensitivity, "epsilon": epsilon, "scale": scale, "zcdp": zcdp, "privacy": privacy}
+        return settled | {"epsilon": epsilon, "scale": scale, "zcdp": zcdp, "privacy": privacy}
 
     @property
     def way(self) -> Factorisation | Tree:

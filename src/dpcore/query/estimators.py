@@ -70,6 +70,12 @@ class Estimator:
         def release_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
             """For each key of a private answer the list over groups, given the total of the statistic."""
 
+        def go_on(self, kept: Any, total: Any, rng: Stream | None) -> tuple[Any, list[int], list[Any]]:
+            """Make a step of a series: what the next one needs, what is released, and the private answers, one for each group."""
+
+        def of_step(self, totals: list[Any]) -> dict[str, list[Any]]:
+            """What `release_each` would say, of the private answers of a step."""
+
     @property
     def groups(self) -> int:
         """Number of groups; 1 of the whole table."""

@@ -21,6 +21,7 @@ from dpcore.query.query_sections import MAX_QUERIES
 from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
 from dpcore.query.sensitivity import Contribution
+from dpcore.query.series import series_of
 from dpcore.query.units_of_answers import in_steps
 from dpcore.tables.checks import check_curator, check_inputs_are_tables, check_is, undeclared
 from dpcore.tables.inputs import discover, narrowest
@@ -28,8 +29,9 @@ from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
+from dpcore.tables.output.state_file import StateFile
 from dpcore.tables.partitions import declared_sorts
-from dpcore.tables.places import output_place
+from dpcore.tables.places import LOG, REPORT, output_place
 from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.tables.recorded import recorded
 from dpcore.tables.run_ids import plain
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from dpcore.query.groups import Grouping
     from dpcore.query.query_sections import Grouped, QuerySection
     from dpcore.query.reads import PrivateGrouping
+    from dpcore.query.series import Series
     from dpcore.rng import StreamPosition
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.places import Place
@@ -85,6 +88,8 @@ class ReleasePlan(JobPlan):
         Position of each query in the stream of a test key. Default: its position in the job.
     by_value : ByValue or None
         How units choose rows, groups and values by what rows hold, which they do under a test key. None: by random words of positions.
+    series : Series or None
+        The series of runs of which this run makes a step.
     """
 
     job: ReleaseJob
@@ -93,6 +98,7 @@ class ReleasePlan(JobPlan):
     derivations: Derivations | None
     positions: tuple[int, ...] | None = None
     by_value: ByValue | None = None
+    series: Series | None = None
 
     @property
     def reads_again(self) -> bool:
@@ -169,8 +175,10 @@ def written_plan(
     """The plan of a job that writes its answers, for any input; the rest is that of `make_release_plan`."""
     reads = declared_reads(job)
     output = output_place(job.output.path, "output.path")
-    files = _files_of(job, output)
-    check_files(job, inputs, files, others)
+    files, states = _files_of(job, output), _states_of(job)
+    check_files(job, inputs, [*files, *(state.place for state in states)], others)
+    for state in states:
+        state.check_apart([*files, *(place for place in others if place[0] in (LOG, REPORT))])
 
     def publication(spend: Spend) -> Publication:
         charge = Charge(job, spend, overwrite=overwrite)
@@ -203,6 +211,10 @@ def planned(
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
+    series = series_of(job, estimators)
+    published = publication(_spend(job, estimators, series))
+    if series is not None:
+        series.check(published)
     return ReleasePlan(
         job=job,
         inputs=inputs,
@@ -212,10 +224,11 @@ def planned(
         rows=found.schemas.rows,
         unit_type=found.schemas.unit_type,
         grouping=next((read.groups for read in found.reads if read.groups is not None), None),
-        publication=publication(_spend(job, estimators)),
+        publication=published,
         curator=curator,
         derivations=found.derivations,
         by_value=found.by_value,
+        series=series,
     )
 
 
@@ -328,13 +341,20 @@ def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
     return [*files, ("output.path", output)]
 
 
-def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Spend:
+def _states_of(job: ReleaseJob) -> list[StateFile]:
+    """The files of what the next run of a series needs."""
+    steps = ((position, query.step_of_series) for position, query in enumerate(job.query))
+    return [StateFile(f"query[{position}].state", step.path) for position, step in steps if step is not None]
+
+
+def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None) -> Spend:
     """(ε, δ) of the whole job, and the ρ of each query if it is known."""
     count = len(job.query)
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
-    return Spend(what, job.total, tuple(parts), recorded(_asked(job, query) for query in job.query))
+    asked = recorded(_asked(job, query) for query in job.query)
+    return Spend(what if series is None else series.what, job.total, tuple(parts), asked, None if series is None else series.id)
 
 
 def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:

@@ -38,7 +38,22 @@ LAWS = {
 def release_guarantee(document: Mapping[str, Any]) -> str:
     """Describe the privacy that is spent, and whom it protects."""
     privacy = document["privacy"]
-    return f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
+    said = f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
+    return f"{said}{series_in_words(document)}"
+
+
+def series_in_words(document: Mapping[str, Any]) -> str:
+    """What the guarantee of a series of runs covers, with a space before it; nothing of other jobs."""
+    series = document.get("series")
+    if series is None:
+        return ""
+    said = f" All {series['steps']} steps of the series together spend this once, and it protects"
+    if series["max_steps_per_unit"] is None:
+        return f"{said} one event: what {whose(document['unit'])} has in one step. Those who are in several steps are protected less."
+    return (
+        f"{said} what is in at most {counted(series['max_steps_per_unit'], 'step')}: the job claims that, and nothing enforces it from one "
+        "file to the next."
+    )
 
 
 def guarantee_of(document: Mapping[str, Any]) -> str:

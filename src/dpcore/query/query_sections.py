@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -33,6 +34,8 @@ from dpcore.tables.sections import ExpressionText, PrivacySection, RowCount
 from dpcore.tables.types.timed import sort_of, timed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dpcore.tables.fields import Category
 
 
@@ -49,6 +52,34 @@ BOUNDED_KEYS = ("lower", "upper", "bounds", "bounds_epsilon", "delta", "missing"
 def skips(query: Section) -> bool:
     """Whether rows without a number are left out."""
     return getattr(query, "missing", None) == SKIP
+
+
+@dataclass(frozen=True, slots=True)
+class StepOfSeries:
+    """The step of a series that one run of a job makes.
+
+    Attributes
+    ----------
+    path : str
+        The file of what the next run needs.
+    steps : int
+        Of the whole series.
+    number : int
+        Of this step, from 1.
+    label : str
+        The step as the job writes it.
+    claimed : int or None
+        In how many steps a protected unit is at most, as the job claims; None if one event is protected.
+    label_of : callable
+        The label of any step.
+    """
+
+    path: str
+    steps: int
+    number: int
+    label: str
+    claimed: int | None
+    label_of: Callable[[int], str]
 
 
 class QuerySection(Section):
@@ -104,6 +135,11 @@ class QuerySection(Section):
     @property
     def table_path(self) -> str | None:
         """Where it writes a table, if it does."""
+        return None
+
+    @property
+    def step_of_series(self) -> StepOfSeries | None:
+        """The step that this run makes of a series of runs, if it goes on with what earlier ones have kept."""
         return None
 
     @property

@@ -84,6 +84,16 @@ class ReleaseJob(JobTables):
         return self
 
     @model_validator(mode="after")
+    def _a_series_is_alone(self) -> Self:
+        for query in self.query:
+            if query.step_of_series is not None and len(self.query) > 1:
+                raise ValueError(
+                    f"query: {query.name!r} ({query.kind}) must be the only [[query]] of its job, because a run that is repeated publishes "
+                    "what is stored, and would draw the others again; give the others a job of their own"
+                )
+        return self
+
+    @model_validator(mode="after")
     def _each_query_bounds_units(self) -> Self:
         for query in self.query:
             try:
@@ -314,9 +324,20 @@ class ReleaseJob(JobTables):
             "privacy": {"epsilon": self.total.epsilon, "delta": self.total.delta},
             **{key: bound for key, bound in bounds.items() if bound is not None},
             **({"columns": [column.document() for column in self.column]} if self.column else {}),
+            **self._series(),
             **({} if privacy.accounting == "basic" else {"accounting": {"method": privacy.accounting, **self._details}}),
             **self._derived(),
         }
+
+    @property
+    def is_paid_once(self) -> bool:
+        """Whether its runs are steps of one series, which is paid for as a whole."""
+        return self.query[0].step_of_series is not None
+
+    def _series(self) -> dict[str, Any]:
+        """The series that the budget pays for as a whole, if there is one."""
+        step = self.query[0].step_of_series
+        return {} if step is None else {"series": {"steps": step.steps, "max_steps_per_unit": step.claimed}}
 
     def _derived(self) -> dict[str, Any]:
         """The sections about derived columns and rows, as far as they are there."""

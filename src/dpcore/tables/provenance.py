@@ -20,6 +20,12 @@ KNOWN_AGAIN = (
 )
 
 
+PAID_ONCE = (
+    "Another run of this step publishes its stored answer again, and spends nothing; nor does the next step. The state of the series is as "
+    "secret as the data."
+)
+
+
 def provenance(plan: JobPlan, job: JobFile) -> dict[str, Any]:
     """Return the keys of a document that say where it comes from.
 
@@ -59,6 +65,8 @@ def _written(moment: datetime) -> str:
 
 def spent_again(job: JobFile) -> str:
     """What a job spends if it runs again."""
+    if job.is_paid_once:
+        return PAID_ONCE
     return SPENT_AGAIN if job.ledger is None else KNOWN_AGAIN
 
 

@@ -214,6 +214,11 @@ class JobTables(Section):
         """Whether the noise comes from the operating system's randomness."""
         return self.testing is None
 
+    @property
+    def is_paid_once(self) -> bool:
+        """Whether its runs are steps of one series, which is paid for as a whole."""
+        return False
+
 
 class JobFile(Protocol):
     """A job file of any kind."""
@@ -239,6 +244,10 @@ class JobFile(Protocol):
     @property
     def secure(self) -> bool:
         """Whether the noise comes from the operating system's randomness."""
+
+    @property
+    def is_paid_once(self) -> bool:
+        """Whether its runs are steps of one series, which is paid for as a whole."""
 
     @property
     def source(self) -> JobSource | None:

@@ -59,6 +59,12 @@ class Amount:
     delta: Fraction
     rho: Fraction | None
 
+    @property
+    def nothing(self) -> Amount:
+        """Nothing of the parts that are known."""
+        epsilon, rho = (None if part is None else ZERO for part in (self.epsilon, self.rho))
+        return Amount(epsilon, ZERO, rho)
+
     def __post_init__(self) -> None:
         if self.delta < 0 or (self.epsilon or ZERO) < 0 or (self.rho or ZERO) < 0:
             raise ParameterError("amount must not be negative: a Privacy or Uses object was changed after it was checked")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dpcore._version import __version__
-from dpcore.accounting.ledger import rows
+from dpcore.accounting.ledger import rows, series
 from dpcore.accounting.ledger.amounts import ZERO, Amount
 from dpcore.errors import BudgetError, ParameterError
 
@@ -34,6 +34,7 @@ class Request:
     dataset: str | None = None
     secure: object = True
     queries: str | None = None
+    series: str | None = None
 
 
 def grant(opened: OpenLedger, request: Request) -> int:
@@ -53,15 +54,19 @@ def grant(opened: OpenLedger, request: Request) -> int:
     opened.complete()
     with opened.transaction(write=True) as connection:
         checked = opened.check_spends(connection)
-        if not fits(checked.total + request.cost, header.budget, header.kind):
+        is_paid = request.series is not None and series.last_step(connection, opened.path, request.series) is not None
+        cost = request.cost.nothing if is_paid else request.cost
+        if not fits(checked.total + cost, header.budget, header.kind):
             left = rest(checked.total, header.budget).words(header.kind, up=False)
-            raise BudgetError(f"{request.what!r} needs {request.cost.words(header.kind)}; the ledger has {left} left")
+            raise BudgetError(f"{request.what!r} needs {cost.words(header.kind)}; the ledger has {left} left")
         dataset = header.dataset if request.dataset is None else request.dataset
         values = (request.what, rows.now(), request.job, request.run, __version__, header.relation, header.unit, dataset)
-        added = rows.write_spend(connection, checked, request.cost, values)
+        added = rows.write_spend(connection, checked, cost, values)
         rows.write_spender(connection, added.id)
         if request.queries is not None:
             rows.write_asked(connection, added.id, request.queries)
+        if request.series is not None and not is_paid:
+            series.write_step(connection, opened.path, added.id, request.series, 0, "")
     opened.checked = added
     return added.id
 

@@ -182,6 +182,7 @@ class Ledger:
         dataset: str | None = None,
         secure: bool = True,
         queries: Sequence[Mapping[str, Any]] = (),
+        series: str | None = None,
     ) -> Reservation:
         r"""Reserve a part of the budget, or refuse. Draw the noise afterwards.
 
@@ -203,6 +204,9 @@ class Ledger:
         queries : sequence of mapping, optional
             What is asked, as public parameters that JSON can hold, at most 256 KiB in all. Everyone who can read the ledger can read it, so
             put nothing of the data there.
+        series : str, optional
+            Identifier of a series of releases for which `amount` pays as a whole. The first spend that names it pays; later ones cost
+            nothing. See `note_step`.
 
         Returns
         -------
@@ -224,9 +228,9 @@ class Ledger:
 
         cost = cost_of(amount, self.kind, self.relation)
         check_text("what", what)
-        for name, text in (("job", job), ("run", run), ("dataset", dataset)):
+        for name, text in (("job", job), ("run", run), ("dataset", dataset), ("series", series)):
             check_optional(name, text)
-        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure, check_queries(queries)))
+        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure, check_queries(queries), series))
         return Reservation(number, self._opened.advance)
 
     def cost(self, amount: Spend) -> Budget:
@@ -359,6 +363,62 @@ class Ledger:
             check_text("run", each)
         found = self._opened.entries(lambda entry: entry.run in runs and entry.state != "failed")
         return found[-1] if found else None
+
+    # Series of releases that are paid for once
+
+    def last_step(self, series: str) -> tuple[int, str] | None:
+        """Return how far a series of releases has come.
+
+        Parameters
+        ----------
+        series : str
+            Identifier of the series, as in `spend`.
+
+        Returns
+        -------
+        tuple of (int, str), or None
+            The number of its last step, and the digest of what that released: (0, "") if the series was paid for and has no step yet, None
+            if no spend has named it.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the identifier is not a text, or is empty.
+        OSError
+            If the file cannot be read or is damaged.
+        """
+        from dpcore.accounting.ledger.creation import check_text
+
+        check_text("series", series)
+        return self._opened.last_step(series)
+
+    def note_step(self, spend: int, series: str, step: int, answer: str) -> None:
+        """Record that a step of a series was made, before what it released is published.
+
+        Parameters
+        ----------
+        spend : int
+            The `id` of the spend that makes the step.
+        series : str
+            Identifier of the series, which was paid for.
+        step : int
+            Its next step, counted from 1. The last one may be recorded again with the same answer.
+        answer : str
+            Digest of what is released. It must not depend on anything that is not: everyone who can read the ledger can read it.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the step is not the next one, or an argument is wrong.
+        OSError
+            If the ledger cannot be written.
+        """
+        from dpcore._validation import check_integer
+        from dpcore.accounting.ledger.creation import check_text
+
+        check_text("series", series)
+        check_text("answer", answer)
+        self._opened.note_step(spend, series, check_integer("step", step, low=1), answer)
 
     # Runs that other processes left
 

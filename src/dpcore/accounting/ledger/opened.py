@@ -6,7 +6,7 @@ import errno
 from typing import TYPE_CHECKING
 
 from dpcore._disk import sealed_files
-from dpcore.accounting.ledger import database, rows
+from dpcore.accounting.ledger import database, rows, series
 from dpcore.accounting.ledger.spends import Entry
 
 if TYPE_CHECKING:
@@ -89,6 +89,17 @@ class OpenLedger:
             rows.advance(connection, self.path, number, event, reason)
             if files:
                 rows.seal(connection, number, files, overwrite=overwrite)
+
+    def last_step(self, name: str) -> tuple[int, str] | None:
+        """The last step of a series, and the digest of what it released; None if it was not paid for."""
+        with self.transaction() as connection:
+            return series.last_step(connection, self.path, name)
+
+    def note_step(self, number: int, name: str, step: int, answer: str) -> None:
+        """Record the next step of a series."""
+        with self.transaction(write=True) as connection:
+            rows.state_of(connection, self.path, number)
+            series.write_step(connection, self.path, number, name, step, answer)
 
     def complete(self) -> tuple[Entry, ...]:
         """Publish the outputs that processes had sealed before they died, and return their entries."""

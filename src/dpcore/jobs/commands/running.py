@@ -66,7 +66,7 @@ class JobCommand(ABC, Generic[SomePlan, Found]):
                 words.end_dry_run(plan, refusal, self.wanted)
                 return
             # Made before any row is read: a wrong folder or a missing extra is found first.
-            if words.is_published(plan.publication, self.wanted):
+            if words.is_published(plan, self.wanted):
                 events.done(plan, "already published")
                 pages = None if folder is None else self.pages(folder, plan, job)
                 self._show(plan, pages, self.stored(plan), as_json=wants_json(as_json), is_new=False)

@@ -54,12 +54,17 @@ def warn(job: JobFile, others: Iterable[str] = ()) -> None:
         echo(f"warning: {text}", err=True)
 
 
-def is_published(publication: Publication, what: str) -> bool:
+def is_published(plan: JobPlan, what: str) -> bool:
     """Whether an earlier run of the same job has published its output, or left it complete; prints a message about it."""
-    said = publication.already()
+    said = plan.publication.already()
     if said is not None:
-        echo(f"{said}\n{old_output(what)}", err=True)
+        echo(_with_old_output(said, plan, what), err=True)
     return said is not None
+
+
+def _with_old_output(said: str, plan: JobPlan, what: str) -> str:
+    """A message about a run that the ledger knows; a step of a series is made once, so nothing is left to say."""
+    return said if plan.job.is_paid_once else f"{said}\n{old_output(what)}"
 
 
 def old_output(what: str) -> str:
@@ -78,7 +83,10 @@ def planned(make: Callable[..., SomePlan], job: Any, *, dry_run: bool, **options
         if not dry_run:
             raise
         # Without a ledger, and with room for the output: if that fails as well, there is no plan to show.
-        plan = make(job.model_copy(update={"ledger": None}), **options | {"overwrite": True, "curator": False})
+        try:
+            plan = make(job.model_copy(update={"ledger": None}), **options | {"overwrite": True, "curator": False})
+        except (JobError, BudgetError, StorageError):
+            raise error from None
         uncharged: Any = plan.job
         return replace(plan, job=uncharged.model_copy(update={"ledger": job.ledger})), error
 
@@ -93,7 +101,7 @@ def end_dry_run(plan: JobPlan, error: DpcoreError | None, what: str) -> None:
         echo(REFUSED, err=True)
         raise
     if said is not None:
-        echo(f"{said}\n{old_output(what)}", err=True)
+        echo(_with_old_output(said, plan, what), err=True)
 
 
 def name_reports(paths: Iterable[Path]) -> None:

@@ -24,6 +24,7 @@ FILES: dict[str, dict[str, str | None]] = {
     "top.Top": {"top_s": "top"},
     "mode.Mode": {"mode": "mode"},
     "rate.Rate": {"rate": "rate"},
+    "running_total.RunningTotal": {"running_total": None},
     "groups.Groups": {"groups": None},
     "synthetic.Synthetic": {"synthetic": None},
 }

@@ -17,7 +17,7 @@ from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import Method
 from dpcore.query.noise import around, integer_noise
 from dpcore.query.prose import declared_parts, sentence_of
-from dpcore.query.query_sections import AddsUp
+from dpcore.query.query_sections import AddsUp, GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.statistics import Statistic
 from dpcore.tables.fields import Name, Positive
@@ -52,12 +52,10 @@ COST = (
 BETWEEN = "Count the rows with a number, or date or time, in [lower, upper]."
 
 
-class CountQuery(AddsUp):
-    """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
+class RowsQuery(GroupedQuery):
+    """A count of rows; or of rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
 
-    kind: Literal["count"]
     column: Annotated[Name | None, Field(description="Column of the condition. Default: all rows are counted.")] = None
-    epsilon: Annotated[Positive, Field(description=COST)] = 0.0
     categories: Annotated[Listed | None, Field(description="Count the rows that hold one of these.")] = None
     lower: Annotated[Bound | None, Field(description=BETWEEN)] = None
     upper: Annotated[Bound | None, Field(description=BETWEEN)] = None
@@ -69,11 +67,6 @@ class CountQuery(AddsUp):
     def is_conditional(self) -> bool:
         """Whether only some rows are counted."""
         return self.column is not None
-
-    @property
-    def may_be_free(self) -> bool:
-        """Whether it counts all rows, whose number is public in some jobs."""
-        return not self.is_conditional and self.grouping is None and self.where is None
 
     @model_validator(mode="after")
     def _condition_is_whole(self) -> Self:
@@ -87,6 +80,18 @@ class CountQuery(AddsUp):
             raise ValueError(f'a count with a column needs either categories = [...] or lower and upper, or missing = "skip", {found}')
         check_range(self.lower, self.upper)
         return self
+
+
+class CountQuery(AddsUp, RowsQuery):
+    """`kind = "count"`: rows; or rows whose column holds one of `categories`, a number in [lower, upper], or, skipping nulls, a value."""
+
+    kind: Literal["count"]
+    epsilon: Annotated[Positive, Field(description=COST)] = 0.0
+
+    @property
+    def may_be_free(self) -> bool:
+        """Whether it counts all rows, whose number is public in some jobs."""
+        return not self.is_conditional and self.grouping is None and self.where is None
 
 
 def check_range(lower: float | None, upper: float | None) -> None:
@@ -111,7 +116,7 @@ class Count(StatisticKind):
     counts_rows = True
     may_be_free = True
 
-    def columns(self, position: int, query: CountQuery) -> Columns:
+    def columns(self, position: int, query: RowsQuery) -> Columns:
         if query.column is None:
             return ()
         return ((query.column, NotNull() if query.missing == SKIP else condition_of(position, query)),)
@@ -137,13 +142,13 @@ class Count(StatisticKind):
 class CountEstimator(OneDraw):
     """Rows, all or some, with discrete noise of sensitivity m."""
 
-    section: CountQuery
+    section: RowsQuery
     cells: InRange | Categorical | NotNull | None
     mechanism: IntegerNoise
 
     @classmethod
     def calibrate(
-        cls, section: CountQuery, cells: InRange | Categorical | NotNull | None, bound: Contribution, relation: Relation, groups: int = 0
+        cls, section: RowsQuery, cells: InRange | Categorical | NotNull | None, bound: Contribution, relation: Relation, groups: int = 0
     ) -> CountEstimator:
         """Calibrate it, for one of so many groups if there are any."""
         return cls(section, cells, integer_noise(section.epsilon, section.delta, bound.cells if groups else bound.count, relation))

@@ -44,12 +44,15 @@ class Spend:
         For a ledger that adds ρ up: the ρ of each part, or its (ε, δ) if that is all that is known. Default: the whole.
     queries : tuple of dict, optional
         What is asked, as `recorded` gives it.
+    series : str or None, default None
+        Identifier of the series of runs that this pays for as a whole; only the first of them is charged.
     """
 
     what: str
     whole: Privacy
     parts: tuple[Privacy | float, ...] = ()
     queries: tuple[dict[str, Any], ...] = ()
+    series: str | None = None
 
     def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
         """The amount that a ledger of some kind counts."""
@@ -123,7 +126,7 @@ class Charge:
 
     def check(self) -> None:
         """Raise `BudgetError` if the charge does not fit into the ledger now; spends nothing."""
-        if self._ledger is None:
+        if self._ledger is None or self.last_step() is not None:
             return
         amount = self._spend.amount(self._ledger.kind)
         if not self._ledger.fits(amount):
@@ -143,8 +146,18 @@ class Charge:
             dataset=self._job.input.dataset,
             secure=self._job.secure,
             queries=self._spend.queries,
+            series=self._spend.series,
         )
         self.is_open = True
+
+    def last_step(self) -> tuple[int, str] | None:
+        """The last step of the series that the ledger knows, with its answer; None if the ledger has not been paid for one."""
+        return None if self._ledger is None or self._spend.series is None else self._ledger.last_step(self._spend.series)
+
+    def note_step(self, step: int, answer: str) -> None:
+        """Record a step of the series, before its answer is published."""
+        if self._ledger is not None and self._reservation is not None and self._spend.series is not None:
+            self._ledger.note_step(self._reservation.id, self._spend.series, step, answer)
 
     def note(self, lock: NameLock) -> None:
         """Note beside an output where its run is recorded."""

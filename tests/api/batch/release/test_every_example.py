@@ -14,7 +14,7 @@ from dpcore.jobs.commands.answers_text import answer_table
 from dpcore.query.kinds import FILES, KINDS, kind_at
 from dpcore.query.page import ReleasePages
 from dpcore.query.query_sections import QuerySection
-from kinds import ALONE, EXAMPLES, MODULES
+from kinds import ALONE, ELSEWHERE, EXAMPLES, MODULES
 from support.every_query import table
 from support.frames import METHODS, answers_of_job, asked, keyed
 
@@ -30,7 +30,7 @@ def answers(tmp_path_factory):
 
 
 def test_every_kind_has_an_example():
-    assert {keys["kind"] for keys in (EXAMPLES | ALONE).values()} == KINDS.keys() - {"groups"}  # whose answers are keys
+    assert {keys["kind"] for keys in (EXAMPLES | ALONE).values()} == KINDS.keys() - ELSEWHERE.keys()
     assert MODULES.keys() == {path.partition(".")[0] for path in FILES}
     assert {query["kind"] for query in QUERIES} == METHODS.keys()
 
