@@ -149,10 +149,7 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
             output.allocate(ANSWER_BYTES * len(plan.estimators))
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        # A run before this one may have drawn the answer and stored it: it is published, and no row is read.
-        stored = plan.series is not None and plan.series.is_stored
-        found: tuple[ReleasePlan, list[Any], int] = (plan, [None], 0) if stored else measured(plan, passes(output))
-        document = document_of(*found, tables, progress)
+        document = document_of(*measured(plan, passes(output)), tables, progress)
         sealed = [file for table in tables.values() for file in table.seal()]
         output.write((json_text(document) + "\n").encode())
         publication.publish([*sealed, output.seal()])
@@ -164,6 +161,8 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
 
     What is released are keys of groups, which stand in the place of the statistic of a query for keys, and bounds.
     """
+    if plan.series is not None and plan.series.is_stored:
+        return plan, [None], 0  # a run before this one has drawn the answer, which is published now: no row is read
     if plan.unit_type is not None and plan.job.chooses_rows:
         passes.choose_rows(plan)
     keys = select_keys(plan, passes, lambda place: stream_of(plan, place))

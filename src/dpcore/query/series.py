@@ -123,9 +123,7 @@ class Series:
             try:
                 charge.note_step(self._made, self._state["chain"])
             except ParameterError:
-                raise StorageError(
-                    f"another run has made step {self._made} from a copy of {self._file}; this one is not published"
-                ) from None
+                raise StorageError(f"another run has gone on from a copy of {self._file}; this one is not published") from None
             except OSError as error:
                 said = f"cannot record the step in the ledger{reason(error)}"
                 raise StorageError(f"{said}; it is stored, and another run publishes it") from None

@@ -226,7 +226,7 @@ def test_of_two_copies_at_a_time_one_is_published(tmp_path, monkeypatch):
     code, said = series.run(2)
     assert seen[1][0] == 0
     assert code == 4
-    assert "another run has made step 2 from a copy of query[0].state" in " ".join(said.split())
+    assert "another run has gone on from a copy of query[0].state" in " ".join(said.split())
     assert not series.output(2).exists()
 
 
