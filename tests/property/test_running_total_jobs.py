@@ -91,7 +91,7 @@ def spent(plan, farthest):
     return farthest / noise.scale / EPSILON
 
 
-@pytest.mark.some(24)
+@pytest.mark.some(12)
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 def test_no_neighbouring_series_costs_more_than_its_budget(tmp_path, case, monkeypatch):
     plan = plan_of(tmp_path, case)

@@ -30,9 +30,12 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 WHAT = "the state of a series of dpcore: as secret as the data"
-OF_ONE_RUN = ("step", "state", "confidence", "weight", "groups")
+OF_ONE_QUERY = ("step", "state", "confidence", "weight", "groups")
 """Keys of a query that runs of one series may have each for itself; groups are there as they are answered for."""
-OF_PRIVACY = ("unit", "relation", "max_rows_per_unit", "null_unit", "max_groups_per_unit")
+OF_ONE_RUN = ("input", "output", "ledger", "testing", "column", "query", "privacy")
+"""Keys of a job that they may have, or of which a part is compared. All others are those of the series."""
+LIMITS = ("max_epsilon", "max_delta", "accounting")
+"""What the job may spend; what it spends is in its query."""
 ENDED = "Begin another series, which is paid for anew: give its query another name, and a state of its own"
 
 
@@ -220,13 +223,13 @@ def series_of(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Series | No
 def _about(job: ReleaseJob, estimator: Estimator) -> dict[str, Any]:
     """What all runs of a series have in common."""
     said = canonical(job)
-    own = {key: getattr(estimator.section, key) for key in said["query"][0] if key not in OF_ONE_RUN}
+    own = {key: getattr(estimator.section, key) for key in said["query"][0] if key not in OF_ONE_QUERY}
     query = {key: str(value) if isinstance(value, dt.date) else said["query"][0][key] for key, value in own.items()}
     grouping = {} if estimator.grouping is None else estimator.grouping.parameters()
     about = {
+        **{key: value for key, value in said.items() if key not in OF_ONE_RUN},  # keys that jobs get later too
         "input": {"dataset": job.input.dataset},
-        "privacy": {key: said["privacy"].get(key) for key in OF_PRIVACY},
-        **{key: said.get(key) for key in ("where", "lookup", "derive")},
+        "privacy": {key: value for key, value in said["privacy"].items() if key not in LIMITS},
         "query[0]": query | grouping | {"epsilon": estimator.section.epsilon, "scale": [noise.scale for noise in estimator.noise]},
         "ledger": "is named" if job.ledger is not None else "is not named",
         "testing": "is there" if job.testing is not None else "is not there",

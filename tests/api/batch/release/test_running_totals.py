@@ -281,6 +281,20 @@ def test_a_confidence_may_change_and_the_data_set_not(tmp_path):
     assert (narrow["value"], narrow["confidence"]) == (wide["value"], 0.5)
     assert narrow["interval"][1] < wide["interval"][1]
     assert series.done(2)["confidence"] == 0.5
+    for key, value in {"privacy.max_epsilon": "1.5", "privacy.max_delta": "1e-5"}.items():
+        code, said = series.run(2, "--overwrite", "--set", f"{key}={value}")
+        assert code == 0, said
+    for key, value in {"where": "x > 3", "privacy.unit": "person", "privacy.relation": "replace"}.items():
+        more = (
+            ("--set", "privacy.max_rows_per_unit=2")
+            if value == "person"
+            else ("--set", "query[0].where=x > 1")
+            if value == "replace"
+            else ()
+        )
+        code, said = series.run(3, "--set", f"{key}={value}", *more)
+        assert code == 2
+        assert f'{key} = "{value}", but the series' in said
     code, said = series.run(3, "--set", "input.dataset=other")
     assert code == 2
     assert 'input.dataset = "other", but the series' in said
