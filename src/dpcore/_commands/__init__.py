@@ -11,6 +11,7 @@ SHORT = {
     "info": "Print version, CPU level, random source and build, and which Spark and Java are found.",
     "init": "Draft a job for a table, with comments.",
     "ledger": "Keep a privacy budget that cannot be overspent.",
+    "plan": "Find the epsilon that the queries of a job need.",
     "privatize": "Randomise a table, row by row, as a job file says.",
     "release": "Answer questions about a table with noise, as a job file says.",
     "reproduce": "Measure results of the literature again, on simulated data.",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from dpcore.frames.source import FrameSource
     from dpcore.query.plan import ReleasePlan
+    from dpcore.query.planning import Assumed, Planned, Target
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.mistakes import Mistake
@@ -198,6 +199,18 @@ class Session:
         if isinstance(inputs, FrameInput) and plan.reads_again:
             inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
+
+    def planned(self, questions: Sequence[Question], target: Target, assumed: Assumed) -> Planned:
+        """What the last question needs for a target; no row is read."""
+        from dpcore.frames.inputs import public_input_of
+        from dpcore.query.planning import planned, plannings_of
+
+        tables = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
+        try:
+            *_, planning = plannings_of(self.job(questions, Limit(sys.float_info.max, ANY_DELTA, "basic")), self._input(), assumed, tables)
+            return planned(planning, target, assumed)
+        except JobError as error:
+            raise _of_call(error, questions) from None
 
     def _input(self) -> Inputs | None:
         """What is read; None for the files that the job names."""

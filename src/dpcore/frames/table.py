@@ -22,6 +22,7 @@ from dpcore.rng import SecureRandom
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpcore.query.planning import Assumed, Planned, Target
     from dpcore.query.request import Accounting
     from dpcore.testing import KeyedRandom
 
@@ -185,6 +186,9 @@ class PrivateTable(Selectable):
     def _plan(self, question: Question) -> TablePlan:
         questions, _ = with_keys([question])
         return TablePlan.of(self._session.plan(self._session.job(questions), questions))
+
+    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
+        return self._session.planned(with_keys([question])[0], target, assumed)
 
     def __repr__(self) -> str:
         session = self._session

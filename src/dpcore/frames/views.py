@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames._methods import Methods
@@ -19,6 +19,7 @@ from dpcore.query.kinds import METHODS
 if TYPE_CHECKING:
     from dpcore.frames.results import TablePlan, TableResult
     from dpcore.query.methods import Listed, Points
+    from dpcore.query.planning import Assumed, Planned, Target
 
     Groups = Listed | Points | Mapping[str, Listed | Points] | str
 
@@ -35,6 +36,10 @@ class Answering(Methods, ABC):
     @abstractmethod
     def _plan(self, question: Question) -> TablePlan:
         """The plan of a question."""
+
+    @abstractmethod
+    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
+        """What a question needs for a target."""
 
     def _asked(self, entry: dict[str, Any]) -> TableResult:
         return self._answer(Question(self._view, entry))
@@ -61,10 +66,65 @@ class Answering(Methods, ABC):
         ParameterError, JobError, BudgetError
             As the query would.
         """
+        return self._plan(self._question(kind, column, keys))
+
+    def epsilon_for(
+        self,
+        kind: str,
+        column: str | Sequence[str] | None = None,
+        *,
+        half_width: float | None = None,
+        relative: tuple[float, float] | None = None,
+        confidence: float = 0.95,
+        cells: int | Literal["all"] = 1,
+        assume: Mapping[str, float] | None = None,
+        **keys: Any,
+    ) -> Planned:
+        """Find the least ε with which an answer is exact enough: nothing is read but the schema, and nothing is spent.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the method that would ask it, such as "count".
+        column : str or sequence of str, optional
+            Its column, or columns.
+        half_width : float, optional
+            How far each number may be off; for quantiles, `top` and `mode` a number of rows.
+        relative : tuple of two floats, optional
+            In its place, a share and an answer that is assumed: (0.05, 400) is 5 % of 400.
+        confidence : float, default 0.95
+            With which probability, in (0, 1).
+        cells : int or "all", default 1
+            For how many numbers at once; "all" are those of all groups and cells.
+        assume : mapping, optional
+            What the error depends on besides: `n`, the rows of the table or of each group, `mean` and `variance` of the column. Take them
+            from what you know about the subject: taken from the data they are a leak.
+        **keys : object
+            The other arguments of the method, but for its ε and confidence.
+
+        Returns
+        -------
+        Planned
+            `epsilon`, the least number of three digits that meets it, and `half_width` with it.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument is wrong, or not exactly one of `half_width` and `relative` is given.
+        JobError
+            If the query is refused, something must be assumed, no ε meets the target, or the error depends on the data.
+        """
+        from dpcore.query.planning import Assumed, Target
+
+        target = Target.of(half_width, relative, confidence, cells)
+        question = self._question(kind, column, {"epsilon": 1.0, **keys})
+        return self._planned(question, target, Assumed.of(assume))
+
+    def _question(self, kind: str, column: object, keys: Mapping[str, Any]) -> Question:
         if kind not in METHODS:
             raise ParameterError(f"kind must be one of {', '.join(map(repr, METHODS))}, got {kind!r}")
         described = Described.of(kind)
-        return self._plan(Question(self._view, entry_of(described, {described.arguments[0].name: column, **keys})))
+        return Question(self._view, entry_of(described, {described.arguments[0].name: column, **keys}))
 
 
 class Selectable(Answering):
@@ -261,6 +321,9 @@ class GroupedTable(Answering):
 
     def _plan(self, question: Question) -> TablePlan:
         return self._table._plan(question)  # noqa: SLF001
+
+    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
+        return self._table._planned(question, target, assumed)  # noqa: SLF001
 
     def __repr__(self) -> str:
         return f"GroupedTable({self._table!r}, by {', '.join(self.columns)})"

@@ -150,7 +150,7 @@ class AddedUp:
     def of_leaves(cls, tree: Tree, leaves: Floats, least: int | None = None) -> AddedUp:
         """Of leaves that are rounded; multiples of 2^least at the finest, if it is given."""
         most = math.fsum(np.abs(leaves).ravel().tolist())
-        exponent = math.frexp(most)[1] - MANTISSA if most else 0
+        exponent = math.frexp(most)[1] - MANTISSA if most else -1074
         exponent = max(exponent, -1074, -1074 if least is None else least)
         multiples = [np.rint(np.ldexp(leaves, -exponent)).astype(np.int64)]
         return cls._above(tree, multiples[0], exponent)

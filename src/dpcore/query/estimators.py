@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP
-from dpcore.query.noise import described, rho_of, standard_deviation
+from dpcore.query.noise import described, half_width_of, rho_of, standard_deviation
 from dpcore.query.query_sections import BoundedQuery
 from dpcore.query.statistics import Measure, SumOf
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.made_rows import SyntheticTable, TableColumn
     from dpcore.query.noise import Noise
@@ -141,6 +142,21 @@ class Estimator:
         """Standard error of the answer's noise for a table of so many rows, if it is known."""
         return None
 
+    errs_in_rows: ClassVar[bool] = False
+    """Whether how far an answer may be off is a number of rows, and not of the unit of the answer."""
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in all groups together, of which each may be off by `half_width`."""
+        return self.groups
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        """How far one number of the answer may be off, at the query's confidence, before there are data; None if nothing is known.
+
+        It falls, or stays, as ε grows: searches for an ε rely on that.
+        """
+        return None
+
 
 def given(section: Section, *keys: str) -> dict[str, Any]:
     """Return those of the keys that the job sets."""
@@ -186,6 +202,9 @@ class OneDraw(Estimator):
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         return standard_deviation(self.mechanism)
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        return half_width_of(self.mechanism, 1 - self.section.confidence)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from dpcore.query.assumed import Assumed
     from dpcore.query.groups import Grouping
     from dpcore.query.kinds.base import Kind, QueryContext
     from dpcore.query.noise import Noise
@@ -207,7 +208,7 @@ class NestedEstimator(Estimator):
         """The levels, with their parts of ε."""
         each = zip(self.names, self.nesting.tree.sizes, self.levels, strict=True)
         said = ", ".join(f"{name} ({size:,}) for {plain_number(level.section.epsilon, 4)} of ε" for name, size, level in each)
-        return (("levels that add up", said), *self._leaves.ways)
+        return (("levels", said), *self._leaves.ways)
 
     def parameters(self) -> dict[str, Any]:
         return self._leaves.parameters()
@@ -255,6 +256,18 @@ class NestedEstimator(Estimator):
             for key, each in found.items()
         }
         return {**document, **shaped, "raw": raw}
+
+    @property
+    def numbers(self) -> int:
+        return sum(self.nesting.tree.sizes) * self._leaves.numbers
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        """The largest of all nodes, of the linear estimate."""
+        if not self.section.consistent.is_linear:
+            return None
+        noise = [each.document() for each in self.noise]
+        interval = Adjustment(self.nesting, noise, self.section).of(np.zeros((sum(self.nesting.tree.sizes), 1)))["interval"]
+        return float(interval[..., 1].max())
 
     def expected_error(self, rows: int | None) -> float | None:
         """That of a leaf, before it adds up."""

@@ -210,7 +210,7 @@ def planned(
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
-    job, estimators = composed_by(job, lambda position, each: calibrated(position, each, found.reads[position], found.integers))
+    job, estimators = composed_by(job, found.answer_of)
     series = series_of(job, estimators)
     published = publication(_spend(job, estimators, series))
     if series is not None:
@@ -230,6 +230,16 @@ def planned(
         by_value=found.by_value,
         series=series,
     )
+
+
+def answers_of(
+    job: ReleaseJob, inputs: Inputs | None, tables: Mapping[str, Inputs] | None = None
+) -> tuple[ReleaseJob, Callable[[int, ReleaseJob], Estimator]]:
+    """The job with the ε of each query, and what calibrates its answers for any ε; only schemas are read, and no place is looked at."""
+    if inputs is None:
+        inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
+    found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables)
+    return composed_by(job, found.answer_of)[0], found.answer_of
 
 
 def _with_one_grouping(job: ReleaseJob, reads: list[Read]) -> list[Read]:
@@ -255,6 +265,10 @@ class _Found:
     integers: dict[str, bool] = field(default_factory=dict)
     derivations: Derivations | None = None
     by_value: ByValue | None = None
+
+    def answer_of(self, position: int, job: ReleaseJob) -> Estimator:
+        """The calibrated answer to a query, of this job or of one with other numbers."""
+        return calibrated(position, job, self.reads[position], self.integers)
 
     @property
     def derived(self) -> dict[str, pa.DataType]:

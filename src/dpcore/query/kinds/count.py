@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry
@@ -191,6 +192,9 @@ class PublicCountEstimator(Estimator):
         return {"value": value, "stderr": 0.0, "interval": [value, value], "note": FREE}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
+        return 0.0
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
         return 0.0
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.noise import Noise
@@ -144,6 +145,16 @@ class GeometricMeanEstimator(Estimator):
     def parameters(self) -> dict[str, Any]:
         """The bounds, and the step of logarithms, whose rounding the interval includes."""
         return given(self.section, "lower", "upper", "missing") | {"log_step": self.steps.unit} | AT_LEAST
+
+    def half_width(self, assumed: Assumed) -> float | None:
+        """At the assumed mean, or at the upper bound: logarithms that are off by h are a factor e^h."""
+        logs = replace(assumed, numbers={key: value for key, value in assumed.numbers.items() if key == "n"})
+        off = self.logs.half_width(logs)
+        if off is None:
+            return None
+        at = min(assumed.numbers.get("mean", float(self.section.upper)), float(self.section.upper))
+        most = float(self.section.upper) - float(self.section.lower)
+        return most if off > 700 else min(at * math.expm1(off + self.steps.unit), most)
 
     @property
     def statistic(self) -> Statistic:

@@ -96,6 +96,10 @@ class HistogramEstimator(OneColumn, OneDraw):
     def fewest_cells(self) -> int:
         return self.cells.size
 
+    @property
+    def numbers(self) -> int:
+        return self.groups * self.cells.size
+
     @classmethod
     def calibrate(cls, section: HistogramQuery, cells: Bins | Categorical, bound: Contribution, relation: Relation) -> HistogramEstimator:
         """Calibrate it."""

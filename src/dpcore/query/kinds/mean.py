@@ -25,6 +25,7 @@ from dpcore.tables.fields import Name
 if TYPE_CHECKING:
     from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns
@@ -101,6 +102,9 @@ class PublicMeanEstimator(OneSum):
     def expected_error(self, rows: int | None) -> float | None:
         return standard_deviation(self.mechanism) / rows if rows else None
 
+    def half_width(self, assumed: Assumed) -> float | None:
+        return half_width_of(self.mechanism, 1 - self.section.confidence) / assumed.known("n")
+
 
 @dataclass(frozen=True, slots=True)
 class PrivateMeanEstimator(OneColumn):
@@ -115,7 +119,7 @@ class PrivateMeanEstimator(OneColumn):
     total: RealNoise
     count: IntegerNoise
     middle: float
-    half_width: float
+    half_width_of_bounds: float
 
     @property
     def reads(self) -> tuple[tuple[str, Encoder], ...]:
@@ -148,7 +152,7 @@ class PrivateMeanEstimator(OneColumn):
     @property
     def statistic(self) -> Statistic:
         """The sum of distances from the middle, and the number of rows."""
-        return SumOf(self.groups, -self.half_width, self.half_width, self.middle)
+        return SumOf(self.groups, -self.half_width_of_bounds, self.half_width_of_bounds, self.middle)
 
     def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
         """The noisy means, clamped to the bounds, which costs nothing."""
@@ -162,6 +166,18 @@ class PrivateMeanEstimator(OneColumn):
             "interval": np.stack([low, high], axis=-1).tolist(),
             "count": count.tolist(),
         }
+
+    def half_width(self, assumed: Assumed) -> float | None:
+        r"""Of a group of n rows: |(S + a)/(n + b) − S/n| ≤ (s + |S/n|·c)/(n − c).
+
+        S is the sum of distances from the middle, and |a| ≤ s and |b| ≤ c hold with the confidence of the interval.
+        """
+        n, beta = assumed.known("n"), (1 - self.section.confidence) / 2
+        sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
+        mean = assumed.numbers.get("mean")
+        far = self.half_width_of_bounds if mean is None else min(abs(mean - self.middle), self.half_width_of_bounds)
+        widest = float(self.section.upper) - float(self.section.lower)
+        return widest if n <= counts else min((sums + far * counts) / (n - counts), widest)
 
     def mean(self, total: Any, count: Any) -> Any:
         """The quotients of noisy sums and counts."""

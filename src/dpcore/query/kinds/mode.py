@@ -16,6 +16,7 @@ from dpcore.query.prose import of_column
 
 if TYPE_CHECKING:
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
@@ -80,6 +81,9 @@ class ModeEstimator(TopEstimator):
         """
         odds = (self.cells.size - 1) * self.section.confidence / (1 - self.section.confidence)
         return math.floor(self.trial.scale * max(math.log(odds), 0.0) * (1 + 2.0**-40)) if odds > 0 else 0
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        return float(self.behind)
 
     def parameters(self) -> dict[str, Any]:
         """The number of candidates, and how far the choice may be off."""

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import IntegerNoise, RealNoise
     from dpcore.query.grids import Moments
@@ -154,26 +155,7 @@ class Deviation(Spread):
 class MomentEstimator(Estimator):
     """The variance or standard deviation of one column, or the covariance of two.
 
-    Attributes
-    ----------
-    section : SpreadQuery or CovarianceQuery
-        The query.
-    reads : tuple of (str, Cells)
-        The columns, one or two, and how they are read.
-    steps : tuple of Steps
-        Those of each column.
-    bound : Contribution
-        Of one unit.
-    is_grouped : bool
-        Whether it is calibrated for the answers to several groups.
-    means : RealNoise
-        Of each mean, for numbers in [−1, 1] · half a width.
-    product : RealNoise
-        Of the product, for terms whose sensitivity is 1.
-    whole : RealNoise
-        Of one release, for a sensitivity of 1.
-    count : IntegerNoise or None
-        Of a private number of rows.
+    `means` is the noise of each mean, for numbers in [−1, 1] · half a width; `product` and `whole` are for a sensitivity of 1.
     """
 
     section: Any
@@ -260,6 +242,10 @@ class MomentEstimator(Estimator):
         """The bounds, the divisor, and how the answer is made."""
         names = {} if len(self.steps) == 1 else given(self.section, "columns")
         return {**names, **given(self.section, "lower", "upper", "missing", "ddof"), "method": self.way, **AT_LEAST}
+
+    def half_width(self, assumed: Assumed) -> float | None:
+        """Half of the interval that n rows of these moments have without noise; without a mean, where it is the widest."""
+        return max(_Expected(self, assumed, part).half_width() for part in (0.0, 0.5, 1.0))
 
     @property
     def statistic(self) -> Statistic:
@@ -408,12 +394,17 @@ class _TwoReleases:
         drawn = [self._noisy_sums(place, exact, rng) for place, rng in enumerate(sums)]
         self.n = exact.counts if estimator.count is None else estimator.count.release(exact.counts, rng=rest[0], threads=1)
         self.rows = np.maximum(self.n, 1)
+        self._know(drawn)
+        self.products = self._noisy_products(exact, rest[-1])
+
+    def _know(self, drawn: list[Array]) -> None:
+        """What follows from noisy sums."""
+        estimator = self.estimator
         self.centres = [steps.nearest(total / self.rows) for steps, total in zip(estimator.steps, drawn, strict=True)]
         off = 0.0 if estimator.count is None else half_width_of(estimator.count, self.beta * MISS_SHARES[0])
         self.ends = np.maximum(self.n - off, 1), np.maximum(self.n + off, 1)
         self.misses = [self._miss(place, total) for place, total in enumerate(drawn)]
         self.scales = self._product_scales()
-        self.products = self._noisy_products(exact, rest[-1])
 
     def _noisy_sums(self, place: int, exact: Exact, rng: Stream) -> Array:
         steps = self.estimator.steps[place]
@@ -485,6 +476,21 @@ class _TwoReleases:
             *counted,
             estimator.product_noise(tuple(int(centres[0]) for centres in self.centres)),
         ]
+
+
+class _Expected(_TwoReleases):
+    """The answer to rows with assumed moments, if no noise is drawn; a mean that is not assumed is some part of the way between bounds."""
+
+    def __init__(self, estimator: MomentEstimator, assumed: Assumed, part: float) -> None:
+        self.estimator, self.beta = estimator, 1 - estimator.section.confidence
+        self.n = self.rows = np.array([assumed.known("n")])
+        mean = assumed.numbers.get("mean")
+        parts = [part if mean is None else min(max((mean - each.lower) / each.width, 0.0), 1.0) for each in estimator.steps]
+        self._know([self.rows * (part - 0.5) * each.width for part, each in zip(parts, estimator.steps, strict=True)])
+        self.products = self.rows * min(assumed.known("variance"), estimator.largest)
+
+    def half_width(self) -> float:
+        return float(np.ptp(self.document()["interval"][0])) / 2
 
 
 def _factors(counts: Array, ddof: int) -> Array:

@@ -34,6 +34,7 @@ from dpcore.tables.fields import Name, Positive, checked
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore.query.assumed import Assumed
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.sensitivity import Contribution
@@ -235,6 +236,12 @@ class QuantileEstimator(OneColumn):
         grid, chosen, groups = self.cells.grid, np.sort(np.stack(found, axis=1), axis=1), len(counts)
         values = [grid[row] for row in chosen[:, 0].tolist()] if len(found) == 1 else [[grid[i] for i in row] for row in chosen.tolist()]
         return {"value": values, "stderr": [None] * groups, "interval": [None] * groups, "rank_error": [self._rank_error()] * groups}
+
+    errs_in_rows = True
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        """Rows by which ranks miss."""
+        return max(self.rank_errors())
 
     def _rank_error(self) -> float | list[float]:
         errors = self.rank_errors()

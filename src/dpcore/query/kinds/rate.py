@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry
@@ -134,6 +135,15 @@ class RateEstimator(OneDraw):
         """It depends on how many rows there are, which is private."""
         return None
 
+    def half_width(self, assumed: Assumed) -> float | None:
+        r"""Of a group of n rows, x of which match: both numbers are off by w at most, and so the share by at most w/(n − 2w).
+
+        (x + a)/(n + a + b) − x/n = (a·(n − x) − b·x)/(n·(n + a + b)), of magnitude w/n at most where a and b have opposite signs, and
+        w·|n − 2x|/(n·(n − 2w)) where they have one.
+        """
+        n, width = assumed.known("n"), half_width_of(self.mechanism, (1 - self.section.confidence) / 2)
+        return 1.0 if n <= 2 * width else min(width / (n - 2 * width), 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class PublicRateEstimator(RateEstimator):
@@ -154,6 +164,9 @@ class PublicRateEstimator(RateEstimator):
 
     def expected_error(self, rows: int | None) -> float | None:
         return standard_deviation(self.mechanism) / rows if rows else None
+
+    def half_width(self, assumed: Assumed) -> float | None:
+        return min(half_width_of(self.mechanism, 1 - self.section.confidence) / assumed.known("n"), 1.0)
 
 
 @dataclass(frozen=True, slots=True)

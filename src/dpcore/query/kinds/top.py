@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.privacy import Relation
+    from dpcore.query.assumed import Assumed
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.query_sections import QuerySection
@@ -213,6 +214,18 @@ class TopEstimator(OneColumn):
         values = noisy_rows(np.take_along_axis(counts, chosen, axis=1).astype(np.float64), scale, Draw(rng).of_groups(groups))
         said = self._counts(values, scale)
         return {**estimator, "stderr": [said["stderr"]] * groups, "interval": said["interval"], "counts": said["counts"]}
+
+    errs_in_rows = True
+
+    def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
+        r"""Rows that a candidate that is left out has more than one that is chosen, at most.
+
+        With Gumbel noise of scale b a candidate that is t rows behind has e^(−t/b) times its probability: each of s picks is more than
+        b·ln(k·s/β) behind with probability β/s at most. With Laplace noise of scale b on k counts, in s rounds at most, all noise is
+        within b·ln(k·s/β), and two counts differ by twice that.
+        """
+        tail = math.log(self.cells.size * self.section.s / (1 - self.section.confidence))
+        return (1 if self.section.method == "gumbel" else 2) * self.trial.scale * tail
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of a released count."""

@@ -1,0 +1,160 @@
+"""What `dpcore plan` does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dpcore._terminal import make_table, print_table, wants_json
+from dpcore._validation import check_real
+from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.jobs.release_job import load_release_job
+from dpcore.jobs.settings import Settings
+from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
+from dpcore.query.planning import ALL, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
+from dpcore.tables.local_paths import check_local
+from dpcore.tables.near_names import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from rich.table import Table
+
+    from dpcore.query.planning import Planned
+
+NUMBER = r"[+-]?[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
+TARGET = re.compile(
+    rf"(?:±\s*)?(?P<amount>{NUMBER})\s*(?P<percent>%)?(?:\s+of\s+(?P<value>{NUMBER}))?"
+    rf"(?:\s+in\s+(?P<all>all)(?:\s+cells)?|\s+in\s+(?P<cells>[0-9_]+)\s+cells)?(?:\s*@\s*(?P<confidence>{NUMBER})\s*%)?"
+)
+EXAMPLE = '"NAME: 20", "NAME: 5% of 400", "NAME: 5% of 400 in all cells @ 99%"'
+HEADINGS = ("query", "may be off by", "in", "confidence", "needs epsilon", "weight", "epsilon of the job", "off by then", "smallest group")
+
+
+def run(
+    job: Path,
+    targets: Sequence[str],
+    assumed: Sequence[str],
+    source: str | None,
+    given: Sequence[str],
+    folder: Path | None,
+    *,
+    as_json: bool | None,
+) -> None:
+    """Plan a job; the entry point turns errors into exit codes."""
+    if folder is not None:
+        check_local("--report", str(folder))
+    loaded = load_release_job(job, settings=Settings.read(given, source=source))
+    known = assumed_of(assumed)
+    plannings = plannings_of(loaded, None, known)
+    wanted = [target_of(text, plannings) for text in targets]
+    pages = None if folder is None else pages_of(folder, job)
+    found = [planned(planning, target, known) for planning, target in wanted]
+    report = plan_report(loaded, plannings, found, known)
+    if pages is not None:
+        pages.write(report)
+    if wants_json(as_json):
+        click.echo(json_text(report))
+        return
+    parts: list[Table | str] = [target_table(found)] if found else []
+    print_table(*parts, *([""] if found else []), error_table(report), "\n".join(notes(report)))
+
+
+def assumed_of(given: Sequence[str]) -> Assumed:
+    """What `--assume` says."""
+    numbers: dict[str, float] = {}
+    for text in given:
+        key, equals, number = text.partition("=")
+        try:
+            numbers[key.strip()] = float(number.replace("_", ""))
+        except ValueError:
+            raise JobError(f"--assume must be KEY=NUMBER such as n=10000, got {text!r}") from None
+        if not equals:
+            raise JobError(f"--assume must be KEY=NUMBER such as n=10000, got {text!r}")
+    try:
+        return Assumed.of(numbers)
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"--assume: {error}") from None
+
+
+def target_of(text: str, plannings: Sequence[Planning]) -> tuple[Planning, Target]:
+    """The query of a target, and the target."""
+    names = [planning.query.name for planning in plannings]
+    name, colon, rest = text.rpartition(":")
+    if not colon and len(names) > 1:
+        raise JobError(f"--target {text!r} names no query, and the job has {len(names)}: write {EXAMPLE}")
+    if colon and name.strip() not in names:
+        raise JobError(
+            f"--target names {name.strip()!r}, but the queries are {', '.join(map(repr, names[:20]))}.{suggestion(name.strip(), names)}"
+        )
+    found = TARGET.fullmatch(rest.strip())
+    if found is None or (found["percent"] is None) != (found["value"] is None):
+        raise JobError(f"--target must be like {EXAMPLE}, got {text!r}")
+    amount = float(found["amount"].replace("_", ""))
+    cells: Any = ALL if found["all"] else int((found["cells"] or "1").replace("_", ""))
+    try:
+        confidence = check_real(
+            "confidence", float(found["confidence"] or 95) / 100, low=0.0, high=1.0, include_low=False, include_high=False
+        )
+        value = None if found["value"] is None else float(found["value"].replace("_", ""))
+        target = Target.of(amount if value is None else None, None if value is None else (amount / 100, value), confidence, cells)
+    except (ParameterError, ParameterTypeError) as error:
+        raise JobError(f"--target {text!r}: {error}") from None
+    return plannings[names.index(name.strip()) if colon else 0], target
+
+
+def target_table(found: Sequence[Planned]) -> Table:
+    """What each target needs."""
+    return make_table(HEADINGS, map(_line, found))
+
+
+def _line(each: Planned) -> tuple[str | None, ...]:
+    target, rows = each.target, " rows" if each.in_rows else ""
+    share = "" if target.share is None else f" ({percentage_of(target.share)} of {plain_number(target.half_width / target.share, 6)})"
+    smallest = None
+    if each.smallest is not None:
+        what, size = each.smallest
+        smallest = f"{written(size, ',.0f')} rows" if what == "n" else plain_number(size, 4)
+    return (
+        plain_name(each.name),
+        f"{plain_number(target.half_width, 4)}{rows}{share}",
+        "each number" if each.cells == 1 else f"all {each.cells:,} numbers",
+        percentage_of(target.confidence),
+        f"{each.epsilon:g}",
+        None if each.weight is None else plain_number(each.weight, 4),
+        None if each.given is None else plain_number(each.given, 4),
+        None if each.given_half_width is None else f"{plain_number(each.given_half_width, 4)}{rows}",
+        smallest,
+    )
+
+
+def error_table(report: Mapping[str, Any]) -> Table:
+    """How far the answers may be off, for several ε."""
+    epsilons = [f"{epsilon:g}" for epsilon in report["epsilons"]]
+    rows = [
+        (
+            plain_name(query["name"]),
+            "rows" if query["unit"] == "rows" else None,
+            *(None if width is None else plain_number(width, 3) for width in query["half_widths"]),
+        )
+        for query in report["queries"]
+    ]
+    return make_table(("off by, at 95 %, with epsilon", "unit", *epsilons), rows, right=epsilons)
+
+
+def notes(report: Mapping[str, Any]) -> list[str]:
+    """What stands below the tables."""
+    said = [""]
+    together = report.get("together")
+    if together is not None:
+        limit = plain_number(report["max_epsilon"], 4)
+        said.append(f"All targets together need epsilon {plain_number(together, 6)}, added up; privacy.max_epsilon is {limit}.")
+    said += [query["why"] for query in report["queries"] if query["why"] is not None]
+    if report["assumed"]:
+        facts = ", ".join(f"{key} = {plain_number(number, 8)}" for key, number in report["assumed"].items())
+        said.append(f"Assumed: {facts}. If it was taken from the data, it is a leak.")
+    said.append("Only the schema was read, nothing was written, and nothing is spent.")
+    return said
