@@ -9,7 +9,7 @@ from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, Par
 
 if TYPE_CHECKING:
     from dpcore import accounting, audit, blackwell, distributions, inference, local, mechanisms, minimax, noise, selection, sums
-    from dpcore.frames import PrivateTable
+    from dpcore.frames import PrivateTable, average, total
     from dpcore.privacy import Privacy
     from dpcore.rng import SecureRandom
 else:
@@ -27,7 +27,7 @@ else:
         raise AttributeError(f"module 'dpcore' has no attribute {name!r}")
 
 
-_ROOMS = {"PrivateTable": "frames", "Privacy": "privacy", "SecureRandom": "rng"}
+_ROOMS = {"PrivateTable": "frames", "Privacy": "privacy", "SecureRandom": "rng", "average": "frames", "total": "frames"}
 """Where names are that are neither here nor packages of their own."""
 
 __all__ = [
@@ -43,6 +43,7 @@ __all__ = [
     "__version__",
     "accounting",
     "audit",
+    "average",
     "blackwell",
     "distributions",
     "inference",
@@ -52,6 +53,7 @@ __all__ = [
     "noise",
     "selection",
     "sums",
+    "total",
 ]
 
 

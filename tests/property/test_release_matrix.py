@@ -55,7 +55,15 @@ GROUPS = {
     "nested": {"group_by": ["g", "h"], "groups": {"g": ["a", "b"], "h": {"edges": [0, 1, 2]}}, "consistent": True},
 }
 ABSENT = {"stand-ins": {}, "skip": {"missing": "skip"}}
-UNITS = {"row": {}, "unit": {"unit": "unit", "max_rows_per_unit": 2}}
+UNITS = {
+    "row": {},
+    "unit": {"unit": "unit", "max_rows_per_unit": 2},
+    "made": {"unit": "unit"},
+    "made by key": {"unit": "unit", "max_groups_per_unit": 2},
+}
+AGGREGATES = {"v": "max(v)", "w": "min(w)", "h": "max(h)", "c": "max(c)", "p": "max(p)", "q": "min(q)"}
+MADE = {"made": AGGREGATES | {"g": "min(g)"}, "made by key": AGGREGATES | {"by": "g", "groups": ["a", "b", "z"]}}
+"""What is made of the rows of a unit, with the names of what it is made of: one row, or one for each of two keys."""
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
 CHANGES_LOSS = {
@@ -124,6 +132,7 @@ def document(folder, queries, unit, relation):
     return {
         "version": 1, "input": {"path": str(folder / "in.parquet")}, "output": {"path": str(folder / "o.json")},
         "privacy": {"max_epsilon": 1e6, "max_delta": 0.1, "relation": relation, **UNITS[unit]}, "query": [keys, *queries],
+        **({"per_unit": MADE[unit]} if unit in MADE else {}),
     }  # fmt: skip
 
 

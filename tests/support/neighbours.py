@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from dpcore.query.encoders import read_column
+from dpcore.query.per_unit import UnitTable
 from dpcore.query.plan import ReleasePlan
 from dpcore.query.private_bounds import PrivateBounds
 from dpcore.query.private_groups import Keys, KeysEstimator
@@ -25,7 +26,9 @@ from dpcore.query.run import with_keys
 from dpcore.query.statistics import Measure
 from dpcore.query.whole_unit_queries import OfUnits
 from dpcore.tables.rows import Rows, RowsOfFile
+from dpcore.tables.sql.database import opened
 from dpcore.tables.sql.derivation import Derivation, Passing
+from dpcore.tables.units.unit_rows import UnitRecipe
 from support.answers import between_bounds
 from support.totals import total_of
 
@@ -89,6 +92,16 @@ def knowing(plan: ReleasePlan, keys: Sequence[bytes]) -> ReleasePlan:
     return known
 
 
+def _made(recipe: UnitRecipe, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that are made of each unit, table by table."""
+    with recipe.derivation.opened() as deriving, opened() as database:
+        encoded = recipe.encoded(Rows(batch, (RowsOfFile(0, Path("in"), 0),), 0, 1.0), deriving)
+        made = pa.Table.from_batches(recipe.made(database, encoded), recipe.schema).combine_chunks()
+    made = made.append_column(TABLE, pa.array(made.column(UNIT).to_numpy() // UNITS)).sort_by([(TABLE, "ascending"), (UNIT, "ascending")])
+    (rows,) = made.to_batches(max_chunksize=len(made))
+    return rows
+
+
 class Statistics:
     """The exact statistics of each query of a plan, for all tables.
 
@@ -107,6 +120,8 @@ class Statistics:
     def __init__(self, plan: ReleasePlan, tables: Tables, columns: Mapping[str, pa.DataType], spill: Path) -> None:
         self._plan, self._tables, self._spill = plan, tables, spill
         batch = tables.batch(columns)
+        if isinstance(plan.inputs, UnitTable):
+            batch = _made(plan.inputs.recipe, batch)
         derivations = plan.derivations
         with (Derivation() if derivations is None else derivations.adding).opened() as deriving:
             derived = deriving.of(Rows(batch, (RowsOfFile(0, Path("in"), 0),), 0, 1.0))

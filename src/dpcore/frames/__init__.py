@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dpcore.frames.batches import TableBatch
 from dpcore.frames.results import TablePlan, TableResult
-from dpcore.frames.table import PrivateTable
+from dpcore.frames.table import PrivateTable, average, total
 from dpcore.frames.views import GroupedTable
 
-__all__ = ["GroupedTable", "PrivateTable", "TableBatch", "TablePlan", "TableResult"]
+__all__ = ["GroupedTable", "PrivateTable", "TableBatch", "TablePlan", "TableResult", "average", "total"]
 
 
 def __dir__() -> list[str]:

@@ -56,6 +56,9 @@ class View:
         Keys of every query: `where`, `group_by`, `groups`.
     found : FoundGroups or None
         Groups that only the data know.
+    made : dict or None
+        Of the rows that are made of units: `per_unit` of a job, and its `where`, `derive` and `lookup`, which come before. The condition,
+        the derived columns and the look-ups above are then those of `per_unit`.
     """
 
     condition: str | None = None
@@ -64,10 +67,21 @@ class View:
     tables: tuple[tuple[str, FrameSource], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
     found: FoundGroups | None = None
+    made: Mapping[str, Any] | None = None
 
     def of_rows(self, sql: str) -> View:
         """With the rows for which an expression is true, too; others are not there."""
         return replace(self, condition=_both(self.condition, sql))
+
+    def of_units(self, section: Mapping[str, Any]) -> View:
+        """With the rows that are made of each unit's rows."""
+        return View(tables=self.tables, made={**self.stage, "per_unit": section})
+
+    @property
+    def stage(self) -> dict[str, Any]:
+        """The condition, the derived columns and the look-ups, as far as there are any, as a job has them."""
+        said = {"where": self.condition, "derive": list(self.derived), "lookup": list(self.lookups)}
+        return {key: each for key, each in said.items() if each}
 
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:

@@ -155,6 +155,8 @@ class Session:
         bounds = {"max_rows_per_unit", "max_groups_per_unit"} & set(self.privacy)
         kind = "count_distinct" if self.privacy["unit"] != "row" and not bounds else "count"  # which needs no bound on rows
         view = View(query={"group_by": "any", "groups": ["any"]} if bounds else {})
+        if bounds == {"max_groups_per_unit"} and self.privacy["unit"] != "row":  # for `per_unit` with second keys alone
+            view = View(made={"per_unit": {"by": "any", "groups": ["any"]}})
         self.job([Question(view, {"kind": kind, "epsilon": limit.epsilon})], limit)
 
     def job(self, questions: Sequence[Question], limit: Limit | None = None) -> ReleaseJob:
@@ -196,7 +198,7 @@ class Session:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:
             raise _of_call(error, questions) from None
-        if isinstance(inputs, FrameInput) and plan.reads_again:
+        if isinstance(inputs, FrameInput) and plan.inputs is inputs and plan.reads_again:
             inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
 
@@ -242,27 +244,30 @@ class Session:
         from dpcore.query.in_memory import NOWHERE
 
         entries = _named([{**question.entry, **question.view.query} for question in questions])
-        shared: dict[str, list[dict[str, Any]]] = {}
+        shared: dict[str, Any] = {}
         for key, tables in (("derive", "derived"), ("lookup", "lookups")):
             found = [table for question in questions for table in getattr(question.view, tables)]
             shared[key] = [table for place, table in enumerate(found) if table not in found[:place]]
+        shared["where"] = questions[0].view.condition
+        shared = {key: each for key, each in shared.items() if each}
+        made = questions[0].view.made
+        if made is not None:
+            shared = {**made, "per_unit": {**made["per_unit"], **shared}}
         if limit is None:
             limits: dict[str, Any] = {f"max_{key}": _sum_of(questions, key) for key in ("epsilon", "delta")}
         else:
             limits = {"max_epsilon": limit.epsilon, "max_delta": limit.delta, "accounting": limit.accounting}
         source = self.source if isinstance(self.source, str) else self.source.name
-        grouped = any("group_by" in entry for entry in entries)
+        grouped = any("group_by" in entry for entry in entries) if made is None else "by" in made["per_unit"]
         privacy = {key: value for key, value in self.privacy.items() if grouped or key != "max_groups_per_unit"}
         document: dict[str, Any] = {
             "version": 1,
             "input": {"path": source, **({} if self.dataset is None else {"dataset": self.dataset})},
             "output": {"path": NOWHERE},
             "privacy": {**privacy, **limits},
-            **{key: tables for key, tables in shared.items() if tables},
+            **shared,
             "query": entries,
         }
-        if questions[0].view.condition is not None:
-            document["where"] = questions[0].view.condition
         if self.ledger is not None:
             document["ledger"] = {"path": self.ledger}
         if self.rng is not None:

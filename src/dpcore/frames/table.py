@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from dpcore._extras import require
 from dpcore._validation import check_real, check_threads
 from dpcore.accounting import Ledger
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.frames.asking import labels
 from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
 from dpcore.frames.question import Question, View
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.frames.session import Budget, Session, warn_unused
+from dpcore.frames.sources import is_frame, records_of, source_of
 from dpcore.frames.views import GroupedTable, Selectable
 from dpcore.privacy import Privacy, Relation
 from dpcore.rng import SecureRandom
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
+    from dpcore.frames.views import Groups
     from dpcore.query.planning import Assumed, Planned, Target
     from dpcore.query.request import Accounting
     from dpcore.testing import KeyedRandom
@@ -115,8 +120,6 @@ class PrivateTable(Selectable):
         threads: int | None = None,
     ) -> None:
         require("dpcore.PrivateTable", "batch")
-        from dpcore.frames.sources import source_of
-
         bounds = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit, "null_unit": null_unit}
         privacy = {"unit": unit, "relation": relation, **{key: value for key, value in bounds.items() if value is not None}}
         check_threads(threads)
@@ -161,6 +164,49 @@ class PrivateTable(Selectable):
         session.check(limit)
         return TableBatch(Collected(session, limit), self._view)
 
+    def per_unit(self, *, by: str | Sequence[str] | None = None, groups: Groups | None = None, **columns: str | Mapping[str, Any]) -> Self:
+        """Make one row of each unit's rows; queries, conditions, columns and groups are then about these rows.
+
+        Parameters
+        ----------
+        by : str or list of str, optional
+            Second keys: a unit has a row for each of its keys, and at most `max_groups_per_unit` of the table take part.
+        groups : sequence or mapping, optional
+            The declared values of `by`, as those of `group_by`.
+        **columns : str or mapping
+            For each new column an aggregate in SQL, such as `visits="count(*)"`, `icu="bool_or(ward = 'ICU')"` or `first="min(admitted)"`;
+            sums and means of floats need bounds of their terms, as `dpcore.total("cost", lower=0, upper=50_000)` has them. Aggregates are
+            count, min, max, sum, avg, median, mode, quantile_disc, arg_min, arg_max, bool_and, bool_or, bit_and, bit_or and bit_xor; what
+            is computed of several comes into `derive` after it.
+
+        Returns
+        -------
+        PrivateTable
+            The table of units. It spends from the same budget. How many units there are is private.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If the table has no `unit`, has `max_rows_per_unit`, or is made of units already. What else is wrong is found with the first
+            query.
+        """
+        session, view = self._session, self._view
+        if session.privacy["unit"] == "row":
+            raise ParameterError("per_unit needs the unit of the table: PrivateTable(frame, unit='patient')")
+        if "max_rows_per_unit" in session.privacy:
+            raise ParameterError("per_unit uses all rows of a unit; make the table without max_rows_per_unit for it")
+        if view.made is not None:
+            raise ParameterError("per_unit: the rows of this table are made of units already; derive columns from theirs")
+        if view.query:
+            raise ParameterError("per_unit comes before conditions of single queries")
+        section: dict[str, Any] = {"columns": {name: _aggregate(name, column) for name, column in columns.items()}}
+        if by is not None:
+            section["by"] = by if isinstance(by, str) else list(by)
+        if groups is not None:
+            names = [section["by"]] if isinstance(section.get("by"), str) else section.get("by", [])
+            section["groups"] = labels(records_of(groups, names) if is_frame(groups) else groups)
+        return self._with(view.of_units(section))
+
     def _with(self, view: View) -> Self:
         table = object.__new__(type(self))
         table._session, table._view = self._session, view
@@ -201,6 +247,68 @@ class PrivateTable(Selectable):
         if session.rng is not None:
             said.append("keyed, not private")
         return f"PrivateTable({', '.join(said)})"
+
+
+def _aggregate(name: str, column: object) -> str | dict[str, Any]:
+    """What a column is made of, as a job has it."""
+    if isinstance(column, Mapping):
+        return dict(column)
+    if not isinstance(column, str):
+        raise ParameterTypeError(
+            f"{name} must be an aggregate in SQL, such as 'count(*)', or a total or average, got {type(column).__name__}"
+        )
+    return column
+
+
+def total(column: str, *, lower: float, upper: float) -> dict[str, Any]:
+    r"""A sum of clamped numbers over the rows of a unit, for `PrivateTable.per_unit`.
+
+    Parameters
+    ----------
+    column : str
+        A column, or an expression in SQL.
+    lower, upper : float
+        Ends to which each number is clamped, lower < upper.
+
+    Returns
+    -------
+    dict
+        What a job writes as `{ sum = "cost", lower = 0, upper = 50000 }`. Terms are rounded to multiples of
+        2^(⌊log2 max(\|lower\|, \|upper\|)⌋ − 50), their sum is exact, and rounded once to a float64; it is missing for a unit without
+        numbers.
+
+    Examples
+    --------
+    >>> import dpcore
+    >>> dpcore.total("cost", lower=0, upper=50_000)
+    {'sum': 'cost', 'lower': 0, 'upper': 50000}
+    """
+    return {"sum": column, "lower": lower, "upper": upper}
+
+
+def average(column: str, *, lower: float, upper: float) -> dict[str, Any]:
+    """A mean of clamped numbers over the rows of a unit, for `PrivateTable.per_unit`.
+
+    Parameters
+    ----------
+    column : str
+        A column, or an expression in SQL.
+    lower, upper : float
+        Ends to which each number is clamped, lower < upper.
+
+    Returns
+    -------
+    dict
+        What a job writes as `{ mean = "cost", lower = 0, upper = 50000 }`: the sum of `total` divided by the number of its terms, rounded
+        once.
+
+    Examples
+    --------
+    >>> import dpcore
+    >>> dpcore.average("cost", lower=0, upper=50_000)
+    {'mean': 'cost', 'lower': 0, 'upper': 50000}
+    """
+    return {"mean": column, "lower": lower, "upper": upper}
 
 
 def _limit(max_epsilon: float | None, max_delta: float, relation: Relation) -> Privacy | None:

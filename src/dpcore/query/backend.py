@@ -33,6 +33,9 @@ class Passes(Protocol):
     def threads(self) -> int:
         """Threads that draw noise."""
 
+    def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
+        """Make the rows of each unit that its queries are about; the plan for these rows."""
+
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Let at most so many rows and groups of each unit take part in the passes that follow."""
 

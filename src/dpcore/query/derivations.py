@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -10,26 +12,45 @@ from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError
 from dpcore.query.encoders import Categorical, OfNumbers
 from dpcore.query.groups import ListedGroups
+from dpcore.tables.mistakes import dotted_path
 from dpcore.tables.sql.arrow_values import ARROW_TYPES, database_type
 from dpcore.tables.sql.derivation import Derivation, Derivations
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.timed import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dpcore.query.encoders import Encoder
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
+    from dpcore.tables.mistakes import Keys
+    from dpcore.tables.sections import DeriveSection, LookupSection
     from dpcore.tables.sql.lookups import LookUp
-    from dpcore.tables.sql.program import Compiler, Program
+    from dpcore.tables.sql.program import Compiler
     from dpcore.tables.types.keys import KeyColumn
+
+
+class Stage(Protocol):
+    """What rows are looked up, derived and chosen by: a job, or its `[per_unit]`."""
+
+    @property
+    def lookup(self) -> list[LookupSection]:
+        """The `[[lookup]]` entries."""
+
+    @property
+    def derive(self) -> list[DeriveSection]:
+        """The `[[derive]]` entries."""
+
+    @property
+    def where(self) -> str | None:
+        """The condition."""
 
 
 def derivations_of(
     job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_by: Iterable[str], tables: Mapping[str, Inputs] | None = None
 ) -> Derivations | None:
-    """Check all expressions and look-ups of a job.
+    """Check the expressions and look-ups of a job on the rows that its queries are asked about.
 
     Parameters
     ----------
@@ -54,34 +75,99 @@ def derivations_of(
     JobError
         If an expression is not allowed, or a look-up cannot be joined.
     """
-    if not job.derives:
-        return None
-    with Deferred():  # This loads a database, which most jobs do without.
-        from dpcore.tables.sql.program import Compiler
-    kinds = _kinds(inputs)
-    lookups = _looked_up(job, kinds, tables or {})
-    joined = {name: column.type for lookup in lookups for name, column in lookup.columns.items()}
+    stage: Stage = job if job.per_unit is None else job.per_unit
     conditions = tuple(query.where for query in job.query)
-    with Compiler({**kinds, **{name: database_type(kind) for name, kind in joined.items()}}) as compiler:
-        for position, section in enumerate(job.derive):
-            compiler.derive(("derive", position), section.name, section.sql)
-        places = [("where",), *(("query", position, "where") for position in range(len(conditions)))]
-        for place, text in zip(places, (job.where, *conditions), strict=True):
+    if stage.where is None and not (stage.lookup or stage.derive) and not any(conditions):
+        return None
+    with opened_stage(stage, () if stage is job else ("per_unit",), inputs, tables) as compiling:
+        compiler = compiling.compiler
+        for position, text in enumerate(conditions):
             if text is not None:
-                compiler.condition(place, text)
-        names = {section.name for section in job.derive}
-        wheres = [job.where] if job.where is not None else []
+                compiler.condition(("query", position, "where"), text)
         own = [text for text in conditions if text is not None]
-        choosing = _program(compiler, [name for name in dict.fromkeys(chosen_by) if name in names], wheres)
-        wanted = [name for name in dict.fromkeys(read) if name in names]
-        adding = _program(compiler, wanted, [*wheres, *own])
-    types = {**joined, **_types(adding, kinds, joined)}
+        choosing = compiling.derivation(chosen_by, ())
+        adding = compiling.derivation(read, own)
+        types = {**compiling.joined, **compiling.types_of(adding)}
     return Derivations(
-        choosing=Derivation(_needed(lookups, choosing, chosen_by), choosing, job.where),
-        adding=Derivation(_needed(lookups, adding, read), adding, job.where),
+        choosing=choosing,
+        adding=adding,
         types={name: kind for name, kind in types.items() if name in set(read)},
         conditions=conditions,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStage:
+    """A stage whose look-ups and expressions are checked.
+
+    Attributes
+    ----------
+    stage : Stage
+        The job, or its `[per_unit]`.
+    compiler : Compiler
+        Knows its columns.
+    kinds : dict
+        Types of the columns of its rows, as expressions have them.
+    lookups : list of LookUp
+        Its public tables.
+    """
+
+    stage: Stage
+    compiler: Compiler
+    kinds: dict[str, str | None]
+    lookups: list[LookUp]
+
+    @property
+    def joined(self) -> dict[str, pa.DataType]:
+        """Types of the columns of public tables."""
+        return {name: column.type for lookup in self.lookups for name, column in lookup.columns.items()}
+
+    def derivation(self, read: Iterable[str], conditions: Iterable[str], more: Iterable[str] = ()) -> Derivation:
+        """What has to be derived for columns that are read, for `more` columns of the compiler, and for further conditions."""
+        names = {section.name for section in self.stage.derive}
+        wheres = [*([self.stage.where] if self.stage.where is not None else []), *conditions]
+        wanted = [*(name for name in dict.fromkeys(read) if name in names), *more]
+        program = self.compiler.program(wanted, {text: text for text in wheres}) if wanted or wheres else None
+        needed = {*read, *(() if program is None else program.reads)}
+        return Derivation(tuple(each for each in self.lookups if needed & set(each.columns)), program, self.stage.where)
+
+    def types_of(self, derivation: Derivation) -> dict[str, pa.DataType]:
+        """Types of the columns that are computed."""
+        return {} if derivation.program is None else {name: each.type for name, each in self.of_nothing(derivation).items()}
+
+    def of_nothing(self, derivation: Derivation) -> dict[str, pa.Array]:
+        """What is computed of no row."""
+        program, joined = derivation.program, self.joined
+        if program is None:
+            return {}
+        from dpcore.tables.sql.evaluation import Evaluation
+
+        nothing = {name: joined[name] if name in joined else arrow_type(self.kinds[name] or "NULL") for name in program.reads}
+        empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing))
+        with Evaluation(program) as evaluation:
+            return evaluation.of(empty).columns
+
+
+@contextlib.contextmanager
+def opened_stage(stage: Stage, place: Keys, inputs: Inputs, tables: Mapping[str, Inputs] | None) -> Iterator[OpenedStage]:
+    """Check the look-ups, the derived columns and the condition of a stage at a place of the job, on some input.
+
+    Raises
+    ------
+    JobError
+        If an expression is not allowed, or a look-up cannot be joined.
+    """
+    with Deferred():  # This loads a database, which most jobs do without.
+        from dpcore.tables.sql.program import Compiler
+    kinds = _kinds(inputs)
+    lookups = _looked_up(stage, place, kinds, tables or {})
+    joined = {name: database_type(column.type) for lookup in lookups for name, column in lookup.columns.items()}
+    with Compiler({**kinds, **joined}) as compiler:
+        for position, section in enumerate(stage.derive):
+            compiler.derive((*place, "derive", position), section.name, section.sql)
+        if stage.where is not None:
+            compiler.condition((*place, "where"), stage.where)
+        yield OpenedStage(stage, compiler, kinds, lookups)
 
 
 def _kinds(inputs: Inputs) -> dict[str, str | None]:
@@ -99,47 +185,24 @@ def _kinds(inputs: Inputs) -> dict[str, str | None]:
     return kinds
 
 
-def _looked_up(job: ReleaseJob, kinds: dict[str, str | None], tables: Mapping[str, Inputs]) -> list[LookUp]:
-    """The public tables of a job."""
+def _looked_up(stage: Stage, place: Keys, kinds: dict[str, str | None], tables: Mapping[str, Inputs]) -> list[LookUp]:
+    """The public tables of a stage."""
     from dpcore.tables.sql.lookups import look_up
 
     found: list[LookUp] = []
     taken = set(kinds)
-    for position, section in enumerate(job.lookup):
-        place = f"lookup[{position}]"
+    for position, section in enumerate(stage.lookup):
+        where = dotted_path((*place, "lookup", position))
         for name in section.columns:
             if name in taken:
-                raise JobError(f"{place}.columns: there is a column {name!r} already; derive one with another name, or leave it out")
+                raise JobError(f"{where}.columns: there is a column {name!r} already; derive one with another name, or leave it out")
             taken.add(name)
-        found.append(look_up(place, section.path, section.key, list(section.columns), kinds, tables.get(section.path)))
+        found.append(look_up(where, section.path, section.key, list(section.columns), kinds, tables.get(section.path)))
     return found
 
 
-def _program(compiler: Compiler, names: list[str], conditions: list[str]) -> Program | None:
-    """A program; None if there is nothing to compute."""
-    return compiler.program(names, {text: text for text in conditions}) if names or conditions else None
-
-
-def _needed(lookups: list[LookUp], program: Program | None, read: Iterable[str]) -> tuple[LookUp, ...]:
-    """The look-ups of which a column is needed."""
-    needed = {*read, *(() if program is None else program.reads)}
-    return tuple(lookup for lookup in lookups if needed & set(lookup.columns))
-
-
-def _types(program: Program | None, kinds: dict[str, str | None], joined: dict[str, pa.DataType]) -> dict[str, pa.DataType]:
-    """The types of derived columns, as they come from the database."""
-    if program is None:
-        return {}
-    from dpcore.tables.sql.evaluation import Evaluation
-
-    nothing = {name: joined[name] if name in joined else _arrow_type(kinds[name] or "NULL") for name in program.reads}
-    empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing))
-    with Evaluation(program) as evaluation:
-        found = evaluation.of(empty).columns
-    return {name: found[name].type for name in program.types}
-
-
-def _arrow_type(kind: str) -> pa.DataType:
+def arrow_type(kind: str) -> pa.DataType:
+    """The type of Arrow in which expressions have columns of a type of the database."""
     if kind.startswith("DECIMAL"):
         return pa.decimal128(*map(int, kind[len("DECIMAL(") : -1].split(",")))
     return ARROW_TYPES.get(kind, pa.null())

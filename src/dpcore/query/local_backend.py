@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -314,6 +314,15 @@ class LocalPasses:
         self.threads = threads
         self._room, self._progress, self._piece_rows = room, progress, piece_rows
         self._kept: Kept | None = None
+
+    def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
+        """Make them now, in one pass over the input."""
+        from dpcore.tables.units.unit_rows import make_rows
+
+        table: Any = plan.inputs
+        self._progress.begin(f"making rows of each {plan.job.privacy.unit!r}")
+        made = make_rows(plan, table.source, table.recipe, self._room.spill, self.threads, self._progress.update, self._piece_rows)
+        return replace(plan, inputs=replace(table, made=made))
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""

@@ -31,6 +31,7 @@ from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
 from dpcore.tables.output.state_file import StateFile
 from dpcore.tables.partitions import declared_sorts
+from dpcore.tables.pieces import FileInfo
 from dpcore.tables.places import LOG, REPORT, output_place
 from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.tables.recorded import recorded
@@ -209,6 +210,10 @@ def planned(
 
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
+    if job.per_unit is not None:
+        from dpcore.query.per_unit import unit_table
+
+        inputs = unit_table(job, job.per_unit, inputs, curator=curator, tables=tables)
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, found.answer_of)
     series = series_of(job, estimators)
@@ -286,7 +291,7 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     infos = [info for _, info in inspected]
     fitting = with_values(infos, named)
     key = key_of(job.testing)
-    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, infos)
+    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, [_choosing(job, info) for info in infos])
     found.reads = _with_one_grouping(job, [read.for_type(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:
@@ -299,9 +304,17 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     return found
 
 
+def _choosing(job: ReleaseJob, info: FileInfo) -> FileInfo:
+    """The columns by whose values units choose rows: all, or of rows that are made the unit and their second keys."""
+    if job.per_unit is None or info.types is None:
+        return info
+    names = (job.privacy.unit, *job.per_unit.keys)
+    return FileInfo(names, pa.schema([(name, info.types[name]) for name in names]), None)
+
+
 def _grouped_by(job: ReleaseJob) -> list[str]:
     """The columns that decide in how many groups a unit takes part."""
-    if job.privacy.max_groups_per_unit is None:
+    if job.privacy.max_groups_per_unit is None or job.per_unit is not None:
         return []
     return [name for query in job.query if query.grouping is not None for name in query.grouping[0]]
 
@@ -373,7 +386,8 @@ def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | 
 
 def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
     """The public parameters of a query that a ledger keeps."""
-    conditions = [each for each in (job.where, query.where) if each is not None]
+    made = None if job.per_unit is None else job.per_unit.where
+    conditions = [each for each in (job.where, made, query.where) if each is not None]
     by, groups = (None, None) if query.grouping is None else query.grouping
     return {
         "name": query.name,
@@ -415,7 +429,7 @@ def _bounds(read: Read) -> tuple[list[tuple[float, float]], list[float | None]]:
 
 def contribution(job: ReleaseJob, query: QuerySection) -> Contribution:
     """Return how much one unit may contribute to what a query is asked about."""
-    privacy = job.privacy
+    privacy = job.asked.privacy
     return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.knows_rows_of(query), privacy.max_groups_per_unit)
 
 

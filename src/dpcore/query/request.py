@@ -12,11 +12,13 @@ from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
+from dpcore.query.per_unit import PerUnitSection
 from dpcore.query.query_sections import MAX_QUERIES, Accounting, QuerySection, ReleasePrivacy
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
 from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, Section, tagged
 from dpcore.tables.mistakes import Entries, PlacedError, checked
+from dpcore.tables.run_ids import plain
 from dpcore.tables.sections import DeriveSection, ExpressionText, JobTables, LookupSection
 
 if TYPE_CHECKING:
@@ -62,6 +64,8 @@ class ReleaseJob(JobTables):
         The `[[query]]` entries, at least one.
     column : list of ColumnLabel
         The `[[column]]` entries: labels and units of measure for readers.
+    per_unit : PerUnitSection or None
+        What is made of the rows of each unit: queries are then asked about these rows.
     """
 
     WORD: ClassVar[str] = "ReleaseJob"
@@ -72,6 +76,7 @@ class ReleaseJob(JobTables):
     where: ExpressionText | None = None
     lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
     derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
+    per_unit: PerUnitSection | None = None
     query: list[Annotated[QuerySection, tagged("kind", QUERY_SECTIONS)]] = Field(min_length=1, max_length=MAX_QUERIES)
     _total: Privacy | None = PrivateAttr(None)
     _details: dict[str, Any] = PrivateAttr(default_factory=dict)
@@ -93,6 +98,33 @@ class ReleaseJob(JobTables):
                 )
         return self
 
+    def _rows_are_made_of_units(self) -> Self:
+        made, privacy = self.per_unit, self.privacy
+        if made is None:
+            return self
+        if privacy.unit == "row":
+            raise PlacedError("per_unit", text="needs privacy.unit, the column that says whose row it is")
+        if privacy.max_rows_per_unit is not None:
+            text = "max_rows_per_unit is for jobs without [per_unit], whose rows are made of all rows of a unit; leave it out"
+            raise PlacedError("privacy", "max_rows_per_unit", text=text)
+        if (made.by is None) != (privacy.max_groups_per_unit is None):
+            text = (
+                "is required with per_unit.by: of how many keys a unit has a row at most"
+                if made.by
+                else "is for [per_unit] with by = [...]"
+            )
+            raise PlacedError("privacy", "max_groups_per_unit", text=text)
+        return self
+
+    @property
+    def asked(self) -> Self:
+        """The job as its queries see it, on the rows that are made of units: with their bounds, and what is derived of them."""
+        made = self.per_unit
+        if made is None:
+            return self
+        privacy = self.privacy.model_copy(update={"max_rows_per_unit": self.privacy.max_groups_per_unit or 1, "max_groups_per_unit": None})
+        return self.model_copy(update={"privacy": privacy, "lookup": made.lookup, "derive": made.derive, "where": made.where})
+
     @model_validator(mode="after")
     def _each_query_bounds_units(self) -> Self:
         for query in self.query:
@@ -100,7 +132,7 @@ class ReleaseJob(JobTables):
                 query.check_unit(self.privacy.unit)
             except ValueError as error:
                 raise PlacedError(text=str(error), about=f"query {query.name!r}") from None
-        if self.chooses_rows:
+        if self.chooses_rows and self.per_unit is None:
             try:
                 self.privacy.check_rows_are_bounded()
             except ValueError as error:
@@ -128,7 +160,8 @@ class ReleaseJob(JobTables):
     @property
     def chooses_rows(self) -> bool:
         """Whether some query is about at most so many rows of each unit."""
-        return self.privacy.unit != "row" and not all(query.bounds_units for query in self.query)
+        is_one = self.per_unit is not None and self.per_unit.by is None
+        return self.privacy.unit != "row" and not is_one and not all(query.bounds_units for query in self.query)
 
     @model_validator(mode="after")
     def _labels_are_of_columns(self) -> Self:
@@ -137,7 +170,7 @@ class ReleaseJob(JobTables):
 
     @model_validator(mode="after")
     def _groups_of_a_unit_are_one_column(self) -> Self:
-        if self.privacy.max_groups_per_unit is not None and len(self._groupings) != 1:
+        if self.privacy.max_groups_per_unit is not None and self.per_unit is None and len(self._groupings) != 1:
             found = "no [[query]] has one" if not self._groupings else "there are several"
             raise ValueError(f"privacy.max_groups_per_unit needs one group_by with the same groups in all grouped queries, but {found}")
         return self
@@ -193,11 +226,6 @@ class ReleaseJob(JobTables):
             False after any condition.
         """
         return self.n_is_public and query.where is None
-
-    @property
-    def derives(self) -> bool:
-        """Whether it has an expression or a look-up."""
-        return self.where is not None or bool(self.lookup or self.derive) or any(query.where is not None for query in self.query)
 
     def spent_on(self, query: QuerySection) -> Privacy:
         """Return the privacy that a query spends.
@@ -345,6 +373,7 @@ class ReleaseJob(JobTables):
             "where": self.where,
             "lookup": [each.model_dump() for each in self.lookup],
             "derive": [each.model_dump() for each in self.derive],
+            "per_unit": None if self.per_unit is None else plain(self.per_unit, "per_unit"),
         }
         return {key: value for key, value in said.items() if value}
 

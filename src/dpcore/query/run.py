@@ -163,6 +163,9 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
     """
     if plan.series is not None and plan.series.is_stored:
         return plan, [None], 0  # a run before this one has drawn the answer, which is published now: no row is read
+    job, plan = plan.job, replace(plan, job=plan.job.asked)
+    if job.per_unit is not None:
+        plan = passes.make_rows(plan)
     if plan.unit_type is not None and plan.job.chooses_rows:
         passes.choose_rows(plan)
     keys = select_keys(plan, passes, lambda place: stream_of(plan, place))
@@ -172,7 +175,7 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
         bins, _ = passes.add_up(plan, counting, "finding bounds")
         plan = replace(plan, estimators=with_bounds(plan.estimators, bins, lambda place: stream_of(plan, place)))
     totals, rows = passes.add_up(plan, [estimator.measure for estimator in plan.estimators], "adding up")
-    return plan, [keys.get(place, total) for place, total in enumerate(totals)], rows
+    return replace(plan, job=job), [keys.get(place, total) for place, total in enumerate(totals)], rows
 
 
 def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:

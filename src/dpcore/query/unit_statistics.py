@@ -60,7 +60,7 @@ class Gathered:
     def __init__(self, statistic: Gathering, spill: Path) -> None:
         self._statistic, self._spill = statistic, spill
         spill.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._parts = ByUnit(spill / "rows", statistic.schema)
+        self._parts = ByUnit(spill, statistic.schema)
 
     def __iadd__(self, rows: pa.RecordBatch) -> Self:
         try:
@@ -179,7 +179,7 @@ class ChosenValueCounts:
                 marks[groups, values.to_numpy()] = True
             return np.asarray(marks.sum(axis=1), np.int64)
         counted = ValueCounts(self.kind, self.groups)
-        with ByUnit(spill / "values", counted.schema) as by_value:
+        with ByUnit(spill, counted.schema) as by_value:
             for values, groups in self.kept_values(parts, spill):
                 by_value.add(pa.RecordBatch.from_arrays([values, pa.array(groups.astype(np.int32))], schema=counted.schema))
             by_value.finish()
@@ -203,13 +203,13 @@ class ChosenValueCounts:
             pairs.add(Numbering().of(first.column(0)), *first.columns[1:])
             yield pairs.kept(self.most)
             return
-        yield from self._kept_of_many(chain([first, second], pieces), spill / f"part-{part}")
+        yield from self._kept_of_many(chain([first, second], pieces), spill)
 
-    def _kept_of_many(self, pieces: Iterable[pa.RecordBatch], place: Path) -> Iterator[tuple[pa.Array, Array]]:
+    def _kept_of_many(self, pieces: Iterable[pa.RecordBatch], spill: Path) -> Iterator[tuple[pa.Array, Array]]:
         """Of more rows than one piece has: they are put into parts by value, so that what a unit cannot keep is forgotten after each."""
         units = Numbering()
         schema = pa.schema([self.schema.field("value"), pa.field("unit", pa.int64()), GROUP, WORD])
-        with ByUnit(place, schema) as by_value:
+        with ByUnit(spill, schema) as by_value:
             for piece in pieces:
                 numbers = pa.array(units.of(piece.column(0)))
                 by_value.add(pa.RecordBatch.from_arrays([piece.column(1), numbers, *piece.columns[2:]], schema=schema))

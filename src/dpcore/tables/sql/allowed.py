@@ -146,6 +146,18 @@ FUNCTIONS: dict[str, Function] = {
 }
 """What a call may name, in lower case."""
 
+AGGREGATES = {
+    "count_star": 0,
+    **dict.fromkeys(_words("count sum avg min max mode median bool_and bool_or bit_and bit_or bit_xor"), 1),
+    **dict.fromkeys(("arg_min", "arg_max", "quantile_disc"), 2),
+}
+"""What may be made of the rows of a unit, with the number of arguments: the order of rows changes none of them."""
+OTHER_AGGREGATES = {
+    "mean": "avg", "min_by": "arg_min", "argmin": "arg_min", "max_by": "arg_max", "argmax": "arg_max", "logical_and": "bool_and",
+    "logical_or": "bool_or", "every": "bool_and",
+}  # fmt: skip
+"""Other names of these."""
+
 COMPARISONS = {
     "COMPARE_EQUAL": "=",
     "COMPARE_NOTEQUAL": "<>",

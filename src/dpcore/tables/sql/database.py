@@ -16,7 +16,7 @@ SETTINGS = """
 """
 
 
-def opened() -> duckdb.DuckDBPyConnection:
+def opened(threads: int = 1) -> duckdb.DuckDBPyConnection:
     """Open a database of its own. A division by zero is NULL there, and so is a square root or logarithm that does not exist."""
     database = duckdb.connect(
         ":memory:",
@@ -26,7 +26,7 @@ def opened() -> duckdb.DuckDBPyConnection:
             "autoload_known_extensions": False,
             "python_enable_replacements": False,
             "memory_limit": MEMORY,
-            "threads": 1,
+            "threads": threads,
         },
     )
     database.execute(SETTINGS).fetchall()

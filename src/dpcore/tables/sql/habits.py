@@ -21,6 +21,22 @@ IN_WORDS = {
 }
 """What to write in place of functions and operators of pandas, polars and SQL."""
 
+_OF_ORDER = "its value depends on the order of rows; use arg_min(x, time) or min(x)"
+_OF_LISTS = "it makes a list or a text of values; use count(DISTINCT x), or bool_or(x = 'a')"
+_OF_SQUARES = "use min, max, median or quantile_disc; or ask the variance of what is made of each unit"
+IN_AGGREGATES = {
+    **dict.fromkeys(("first", "last", "any_value", "arbitrary", "nth_value"), _OF_ORDER),
+    **dict.fromkeys(("list", "array_agg", "string_agg", "group_concat", "listagg", "histogram"), _OF_LISTS),
+    **dict.fromkeys(
+        ("stddev", "stddev_pop", "stddev_samp", "variance", "var_pop", "var_samp", "product", "fsum", "kahan_sum"), _OF_SQUARES
+    ),
+    **dict.fromkeys(("quantile", "quantile_cont", "percentile_cont", "approx_quantile"), "use quantile_disc(x, 0.9)"),
+    **dict.fromkeys(("approx_count_distinct", "nunique", "n_unique"), "use count(DISTINCT x)"),
+    **dict.fromkeys(("any", "some"), "use bool_or(x)"),
+    "all": "use bool_and(x)",
+}
+"""What to write in place of aggregates that are not made of the rows of a unit."""
+
 KEYWORD = re.compile(
     r"\b(all|any|array|asc|at|binary|by|check|column|default|desc|end|fetch|for|foreign|from|full|group|inner|join|left|limit|offset|on|only|"
     r"order|outer|primary|right|semi|show|some|table|to|union|unique|using|window|with)\b",

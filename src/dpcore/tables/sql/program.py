@@ -8,6 +8,7 @@ costs its row once.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,7 @@ from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
 from dpcore.tables.sql.database import opened
 from dpcore.tables.sql.habits import habit
-from dpcore.tables.sql.syntax import Call, Column, Literal, SyntaxRefusedError, column_named, literals_of, parsed
+from dpcore.tables.sql.syntax import Aggregation, Call, Column, Literal, SyntaxRefusedError, aggregation, column_named, literals_of, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -130,6 +131,43 @@ class Compiler:
             raise _refused((*place, "sql"), text, f"is {UNFIT[kind]}, which no query takes{_remedy(kind)}")
         self._derived[name] = term
         return term.type or ""
+
+    def parsed(self, place: Keys, text: str, *, aggregate: bool) -> Aggregation:
+        """The aggregate that a text is; or an expression as the only part of one.
+
+        Raises
+        ------
+        MistakesError
+            If it is not allowed.
+        """
+        try:
+            return aggregation(text, self._database) if aggregate else Aggregation("", (parsed(text, self._database),))
+        except SyntaxRefusedError as error:
+            raise _refused(place, text, str(error)) from None
+
+    def argument(self, place: Keys, text: str, node: Node) -> tuple[str, str, bool]:
+        """Check an argument of an aggregate; returns the name of its column, its type, and whether it is one of the table.
+
+        Raises
+        ------
+        MistakesError
+            If it is not allowed, or the same for every row.
+        """
+        taken = {**self.columns, **self._derived}
+        try:
+            term = self._term(node)
+            name = column_named(node.name, taken) if isinstance(node, Column) else ""
+        except SyntaxRefusedError as error:
+            raise _refused(place, text, str(error)) from None
+        kind = kind_of(term.type or "NULL")
+        if kind in {*UNFIT, "INTERVAL"}:
+            what = UNFIT.get(kind, "a length of time, which has no fixed number of days")
+            raise _refused(place, text, f"has an argument that is {what}{_remedy(kind)}")
+        if name in self.columns:
+            return name, term.type or "", True
+        name = next(each for each in (f"{text} {place}" for place in itertools.count()) if each not in taken)
+        self._derived[name] = term
+        return name, term.type or "", False
 
     def condition(self, place: Keys, text: str) -> None:
         """Check a condition.

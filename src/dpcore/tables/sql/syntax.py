@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
 from dpcore.errors import reason
 from dpcore.tables.near_names import suggestion
-from dpcore.tables.sql.allowed import COMPARISONS, CONJUNCTIONS, FUNCTIONS, TARGETS
-from dpcore.tables.sql.habits import habit, habit_of
+from dpcore.tables.sql.allowed import AGGREGATES, COMPARISONS, CONJUNCTIONS, FUNCTIONS, OTHER_AGGREGATES, TARGETS
+from dpcore.tables.sql.habits import IN_AGGREGATES, habit, habit_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 LONGEST_TEXT = 10_000
 DEEPEST, MOST_NODES = 64, 1000
@@ -62,6 +62,7 @@ REFUSED = {
     "WINDOW": "a window function",
 }
 """Nodes that a row's value must not depend on, in words."""
+ONE_AGGREGATE = "must be one aggregate of a unit's rows, such as count(*) or max(age); compute with several in [[per_unit.derive]]"
 
 
 class SyntaxRefusedError(Exception):
@@ -106,6 +107,28 @@ class Call:
 Node = Literal | Column | Call
 
 
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """An aggregate of expressions over some rows.
+
+    Attributes
+    ----------
+    name : str
+        From `AGGREGATES`.
+    parts : tuple
+        Its arguments.
+    distinct : bool
+        Whether each value counts once.
+    """
+
+    name: str
+    parts: tuple[Node, ...]
+    distinct: bool = False
+
+
+Found = TypeVar("Found", Node, Aggregation)
+
+
 def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
     """Parse and check an expression.
 
@@ -114,6 +137,21 @@ def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
     SyntaxRefusedError
         If it is not one expression of allowed parts.
     """
+    return _parsed(text, database, lambda tree, found: tree.node(found, 0))
+
+
+def aggregation(text: str, database: duckdb.DuckDBPyConnection) -> Aggregation:
+    """Parse and check one aggregate of expressions.
+
+    Raises
+    ------
+    SyntaxRefusedError
+        If it is something else, or has parts that are not allowed.
+    """
+    return _parsed(text, database, _Tree.aggregation)
+
+
+def _parsed(text: str, database: duckdb.DuckDBPyConnection, walk: Callable[[_Tree, Mapping[str, Any]], Found]) -> Found:
     if len(text) > LONGEST_TEXT:
         raise SyntaxRefusedError(f"is longer than {LONGEST_TEXT} characters")
     try:
@@ -123,15 +161,15 @@ def parsed(text: str, database: duckdb.DuckDBPyConnection) -> Node:
         raise SyntaxRefusedError(f"is no expression of SQL{reason(error)}") from None
     if document.get("error"):
         raise SyntaxRefusedError(f"is no expression of SQL: {document.get('error_message', '')}{habit_of(text)}")
-    tree = _tree_of(document)
-    if enclosed.get("error") or _tree_of(enclosed) != tree:
+    tree = _tree_of(document, walk)
+    if enclosed.get("error") or _tree_of(enclosed, walk) != tree:
         raise SyntaxRefusedError("must mean the same in brackets: leave out a comment or a ; at its end")
     return tree
 
 
-def _tree_of(document: Mapping[str, Any]) -> Node:
+def _tree_of(document: Mapping[str, Any], walk: Callable[[_Tree, Mapping[str, Any]], Found]) -> Found:
     try:
-        return _Tree().node(_only_expression(document), 0)
+        return walk(_Tree(), _only_expression(document))
     except (KeyError, TypeError, AttributeError, IndexError, ValueError):
         raise SyntaxRefusedError("has a part that is not known here") from None
 
@@ -190,6 +228,41 @@ class _Tree:
         if walk is None:
             raise SyntaxRefusedError("has a part that is not known here")
         return walk(found["type"], known, depth + 1)  # type: ignore[no-any-return]
+
+    def aggregation(self, found: Mapping[str, Any]) -> Aggregation:
+        """The checked form of an aggregate; a FILTER makes its arguments NULL elsewhere."""
+        known = {key: each for key, each in found.items() if not key.startswith("query_location")}
+        kind, _, alias = known.pop("class"), known.pop("type"), known.pop("alias")
+        if kind != "FUNCTION" or alias != "" or known.get("is_operator"):
+            has = f"has {REFUSED[kind]}; it " if kind in {"WINDOW", "SUBQUERY"} else ""
+            raise SyntaxRefusedError(f"{has}{ONE_AGGREGATE}")
+        called, _, arguments, path = (known.pop(key) for key in ("function_name", "is_operator", "arguments", "qualified_name"))
+        condition, distinct = known.pop("filter"), known.pop("distinct")
+        if known.get("order_bys") != CALL["order_bys"]:
+            raise SyntaxRefusedError(f"has an ORDER BY inside of {called!r}; the order of a unit's rows must change nothing")
+        if known.pop("is_legacy_function_call", False) or path != {"path": [called]}:
+            raise SyntaxRefusedError("has a part that is not known here")
+        if known != {key: each for key, each in CALL.items() if key not in {"filter", "distinct"}}:
+            raise SyntaxRefusedError("has a part that is not known here")
+        name = OTHER_AGGREGATES.get(called.lower(), called.lower())
+        if name in FUNCTIONS or name in {"if", "nullif"}:
+            raise SyntaxRefusedError(ONE_AGGREGATE)
+        if name not in AGGREGATES:
+            advice = f"; {IN_AGGREGATES[name]}" if name in IN_AGGREGATES else f".{suggestion(name, AGGREGATES)}"
+            raise SyntaxRefusedError(f"calls {called!r}, which is not one of the aggregates that can be made of a unit's rows{advice}")
+        parts = self._nodes_of([each["expression"] for each in arguments], 1)
+        if any(set(each) != {"name", "expression"} or each["name"] for each in arguments) or len(parts) != AGGREGATES[name]:
+            raise SyntaxRefusedError(f"calls {called!r} with {len(parts)} arguments; it takes {AGGREGATES[name]}")
+        if distinct and name != "count":
+            raise SyntaxRefusedError(f"has DISTINCT inside of {called!r}; it is for count(DISTINCT x)")
+        if condition is None:
+            return Aggregation(name, parts, distinct)
+        when = self.node(condition, 1)
+        if name == "count_star":
+            name, parts = "count", (Literal("(1)", "1"),)
+        ordered = len(parts) if name != "quantile_disc" else 1
+        chosen = tuple(Call("case", "CASE", (when, each, Literal("NULL", ""))) for each in parts[:ordered])
+        return Aggregation(name, (*chosen, *parts[ordered:]), distinct)
 
     def _nodes_of(self, found: list[Any], depth: int) -> tuple[Node, ...]:
         return tuple(self.node(each, depth) for each in found)

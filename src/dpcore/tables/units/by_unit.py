@@ -1,15 +1,17 @@
 """Rows put into parts by a hash of their unit, so that all rows of a unit lie in one part.
 
-What does not fit into memory is written to disk, a run of rows after the other, each sorted by part.
+What does not fit into memory is written to disk, encrypted, a run of rows after the other, each sorted by part.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+
+from dpcore.tables.units.spills import Spill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,31 +39,27 @@ class ByUnit:
 
     Parameters
     ----------
-    path : Path
-        File for what does not fit into memory; it is made when it is needed.
+    folder : Path
+        For a file of what does not fit into memory; it is made when it is needed.
     schema : pyarrow.Schema
         Of the rows. The first column is the unit: an integer, or bytes.
     """
 
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path, self._schema = path, schema
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder, self._schema = folder, schema
         self._multiplier = secrets.randbits(64) | 1  # nobody can choose names that fall into one part
         self._waiting: list[pa.RecordBatch] = []
         self._runs: list[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] = []
         self._held = 0
-        self._writer: Any = None
-        self._reader: Any = None
+        self._spill: Spill | None = None
         self._written: list[npt.NDArray[np.int64]] = []
-        self._file: Any = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for opened in (self._writer, self._file):
-            if opened is not None:
-                opened.close()
-        self._path.unlink(missing_ok=True)
+        if self._spill is not None:
+            self._spill.close()
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Take rows; those of a part come back in the order in which they were added."""
@@ -74,11 +72,6 @@ class ByUnit:
     def finish(self) -> None:
         """End the adding of rows."""
         self._sort()
-        if self._writer is not None:
-            self._writer.close()
-            self._file.close()
-            self._writer, self._file = None, pa.OSFile(str(self._path), "rb")
-            self._reader = pa.ipc.open_file(self._file)
 
     def pieces(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows of a part, in pieces of bounded size."""
@@ -93,8 +86,8 @@ class ByUnit:
 
     def _slices(self, part: int) -> Iterator[pa.RecordBatch]:
         for first in self._written:
-            if first[part] >= 0:
-                yield self._reader.get_batch(int(first[part]))
+            if self._spill is not None and first[part] >= 0:
+                yield self._spill.read(int(first[part]))
         for rows, starts in self._runs:
             if starts[part + 1] > starts[part]:
                 yield rows.slice(starts[part], starts[part + 1] - starts[part])
@@ -115,17 +108,14 @@ class ByUnit:
 
     def _write(self) -> None:
         """Move all runs to the file."""
-        if self._writer is None:
-            self._file = pa.OSFile(str(self._path), "wb")
-            self._writer = pa.ipc.new_file(self._file, self._schema)
-        place = sum(int((first >= 0).sum()) for first in self._written)
+        if self._spill is None:
+            self._spill = Spill(self._folder, self._schema)
         for rows, starts in self._runs:
             sizes = np.diff(starts)
+            places = np.full(len(sizes), -1)
             for part in np.flatnonzero(sizes):
-                self._writer.write_batch(rows.slice(starts[part], sizes[part]))
-            filled = np.cumsum(sizes > 0)
-            self._written.append(np.where(sizes > 0, place + filled - 1, -1))
-            place += int(filled[-1])
+                places[part] = self._spill.write(rows.slice(starts[part], sizes[part]))
+            self._written.append(places)
         self._runs, self._held = [], 0
 
 

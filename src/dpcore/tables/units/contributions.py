@@ -171,9 +171,14 @@ def _comparable(units: pa.Array) -> pa.Array:
     long = pc.fill_null(pc.greater(pc.binary_length(units), LONGEST_NAME), False)  # noqa: FBT003
     if not pc.any(long).as_py():
         return units
-    # Longer than any name that is left as it is, so that no digest is the name of somebody else.
-    digests = [hashlib.sha256(name).digest().ljust(LONGEST_NAME + 1, b"\0") for name in units.filter(long).to_pylist()]
+    # Longer than any name that is left as it is, so that no digest is the name of somebody else; and text, as a name is.
+    digests = [hashlib.sha256(name).hexdigest().encode().ljust(LONGEST_NAME + 1, b"-") for name in units.filter(long).to_pylist()]
     return pc.replace_with_mask(units, long, pa.array(digests, units.type))
+
+
+def named_again(units: pa.Array, dtype: pa.DataType) -> pa.Array:
+    """What `compared` gave as values of the type of the unit; in place of a long name stands its digest."""
+    return units.cast(compared_type(dtype)).view(dtype)
 
 
 def place_of(reading: Reading, row: int) -> str:

@@ -194,7 +194,7 @@ class _Choice:
         """Read all rows, and choose."""
         names = () if self._grouping is None else self._grouping.names
         columns = self._read | {name: self._plan.read_types[name] for name in names if name in self._plan.read_types}
-        with ByUnit(self._spill / "units", self._schema) as parts:
+        with ByUnit(self._spill, self._schema) as parts:
             for batch in unit_batches(self._plan, self.reading, self._schema, self._drawn, columns):
                 parts.add(batch)
             parts.finish()
@@ -226,7 +226,7 @@ class _Choice:
         pieces = _Numbered(parts, part)
         rows = self._within_groups(pieces, kept)
         before: tuple[list[npt.NDArray[Any]], npt.NDArray[np.bool_]] | None = None
-        for columns in rows if self._values is None else self._with_words(rows, self._values, part):
+        for columns in rows if self._values is None else self._with_words(rows, self._values):
             if before is not None:
                 # A row that is too many among some of its unit's is too many among all.
                 columns = [np.concatenate([one[~before[1]], other]) for one, other in zip(before[0], columns, strict=True)]  # noqa: PLW2901
@@ -246,7 +246,7 @@ class _Choice:
             kept.drop_over(columns[1][out])
             yield [column[~out] for column in columns]
 
-    def _with_words(self, pieces: Iterator[list[npt.NDArray[Any]]], values: RowValues, part: int) -> Iterator[list[npt.NDArray[Any]]]:
+    def _with_words(self, pieces: Iterator[list[npt.NDArray[Any]]], values: RowValues) -> Iterator[list[npt.NDArray[Any]]]:
         """Unit, row and word of rows of which there are hashes: all rows with equal hashes come at once, so that they can be numbered."""
         first, second = next(pieces, None), next(pieces, None)
         if first is None:
@@ -257,7 +257,7 @@ class _Choice:
             yield [unit, row, values.words(unit, hashes, marks, row)]
             return
         schema = pa.schema([("hash", pa.int64()), ("unit", pa.int64()), ("row", pa.int64()), ("marks", pa.uint64())])
-        with ByUnit(self._spill / f"hashes-{part}", schema) as parts:
+        with ByUnit(self._spill, schema) as parts:
             for unit, row, hashes, *_, marks in chain([first, second], pieces):
                 parts.add(pa.RecordBatch.from_arrays(list(map(pa.array, (hashes.view(np.int64), unit, row, marks))), schema=schema))
             parts.finish()
