@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpcore.query.estimators import Estimator
+from dpcore.query.per_unit import UnitTable
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.statistics import Measure
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from dpcore.query.plan import ReleasePlan
 
 Found = TypeVar("Found")
-__all__ = ["Estimator", "Measure", "Passes", "PrivateGrouping", "Room"]
+__all__ = ["Estimator", "Measure", "Passes", "PrivateGrouping", "Room", "UnitTable"]
 
 
 class Passes(Protocol):

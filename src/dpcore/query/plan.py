@@ -17,6 +17,7 @@ from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
 from dpcore.query.nested_groups import estimator_of
 from dpcore.query.nested_lookups import nested_reads
+from dpcore.query.per_unit import UnitTable, unit_table
 from dpcore.query.query_sections import MAX_QUERIES
 from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
@@ -31,7 +32,6 @@ from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
 from dpcore.tables.output.state_file import StateFile
 from dpcore.tables.partitions import declared_sorts
-from dpcore.tables.pieces import FileInfo
 from dpcore.tables.places import LOG, REPORT, output_place
 from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.tables.recorded import recorded
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dpcore.tables.places import Place
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.derivation import Derivations
+    from dpcore.tables.units.unit_rows import UnitRecipe
     from dpcore.testing import KeyedRandom
 
 
@@ -100,6 +101,16 @@ class ReleasePlan(JobPlan):
     positions: tuple[int, ...] | None = None
     by_value: ByValue | None = None
     series: Series | None = None
+
+    @property
+    def recipe(self) -> UnitRecipe | None:
+        """How the rows are made that its queries are about; None if these are those of the input."""
+        return self.inputs.recipe if isinstance(self.inputs, UnitTable) else None
+
+    @property
+    def source(self) -> Inputs:
+        """The table whose rows are read."""
+        return self.inputs.source if isinstance(self.inputs, UnitTable) else self.inputs
 
     @property
     def reads_again(self) -> bool:
@@ -211,8 +222,6 @@ def planned(
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
     if job.per_unit is not None:
-        from dpcore.query.per_unit import unit_table
-
         inputs = unit_table(job, job.per_unit, inputs, curator=curator, tables=tables)
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, found.answer_of)
@@ -290,8 +299,8 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     inspected = list(schemas.inspected(named, curator=curator))
     infos = [info for _, info in inspected]
     fitting = with_values(infos, named)
-    key = key_of(job.testing)
-    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, [_choosing(job, info) for info in infos])
+    key, chosen_by = key_of(job.testing), [inputs.recipe.chosen_by] if isinstance(inputs, UnitTable) else infos
+    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, chosen_by)
     found.reads = _with_one_grouping(job, [read.for_type(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:
@@ -302,14 +311,6 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     if not schemas.read_types:
         schemas.read_types = _narrowest(job, inputs)
     return found
-
-
-def _choosing(job: ReleaseJob, info: FileInfo) -> FileInfo:
-    """The columns by whose values units choose rows: all, or of rows that are made the unit and their second keys."""
-    if job.per_unit is None or info.types is None:
-        return info
-    names = (job.privacy.unit, *job.per_unit.keys)
-    return FileInfo(names, pa.schema([(name, info.types[name]) for name in names]), None)
 
 
 def _grouped_by(job: ReleaseJob) -> list[str]:

@@ -81,6 +81,10 @@ class SparkPasses:
         info = self._info(_columns(plan, _names_of(known)))
         _check_size(len(PartJob.of(plan, together(known), info).added_up([]).packed()))
 
+    def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
+        """The same: the task that has all rows of a unit makes what its queries are about, in each pass alike."""
+        return plan
+
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Nothing here: the task that has all rows of a unit chooses among them, in each pass alike."""
 
@@ -120,7 +124,8 @@ class SparkPasses:
         if self._chosen_by is None:
             with JobKey() as key:
                 secret = hash_key(StreamPosition(key.derived("choice of rows", []), 0, 0, secure=True))
-            self._chosen_by = ByValue(secret, types_of_rows([self._info(_columns(plan, []))]))
+            info = self._info(_columns(plan, [])) if plan.recipe is None else plan.recipe.chosen_by
+            self._chosen_by = ByValue(secret, types_of_rows([info]))
         return self._chosen_by
 
     def _info(self, needed: set[str]) -> FileInfo:
@@ -154,7 +159,7 @@ class SparkPasses:
             frame = frame if named is None else named
         else:
             frame = frame.where(f"`{unit}` IS NOT NULL")  # they take part in nothing
-        if plan.job.where is not None:
+        if (plan.job.where if plan.recipe is None else plan.recipe.derivation.where) is not None:
             frame = frame.mapInArrow(functools.partial(part_functions.filtered, stamp(), job), frame.schema)
         return job, self._by(frame, unit).select(*(f"`{place}`" for place in columns))
 
@@ -235,6 +240,8 @@ def _check_size(size: int) -> None:
 
 def _columns(plan: ReleasePlan, names: Iterable[str]) -> set[str]:
     """The columns that a pass needs; units choose by all columns that a job reads, and under a test key by all that there are."""
+    if plan.recipe is not None:
+        return {*plan.recipe.read_types}
     needed = {*names}
     if plan.derivations is not None:
         needed |= {*plan.derivations.choosing.reads, *plan.derivations.adding.reads}

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.errors import DataError, DpcoreError, StorageError
+from dpcore.query.backend import UnitTable
 from dpcore.query.local_backend import LocalPasses
 from dpcore.spark.part_input import PartInput, planned, rows_of
 from dpcore.spark.spill_folders import spill_folder
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dpcore.query.backend import Measure
     from dpcore.query.plan import ReleasePlan
     from dpcore.tables.pieces import FileInfo
+    from dpcore.tables.units.unit_rows import UnitRecipe
 
 REPLACEMENT = "\ufffd"
 
@@ -98,6 +100,8 @@ class PartJob:
     ----------
     plan : ReleasePlan
         Without its input and its publication.
+    recipe : UnitRecipe or None
+        How a task makes the rows of the units that it has, which its queries are about.
     measures : sequence of Measure or None
         What a pass adds up for each query.
     info : FileInfo
@@ -105,6 +109,7 @@ class PartJob:
     """
 
     plan: ReleasePlan = field(repr=False)
+    recipe: UnitRecipe | None = field(repr=False)
     measures: Sequence[Measure | None] = field(repr=False)
     info: FileInfo = field(repr=False)
 
@@ -113,7 +118,7 @@ class PartJob:
         """Of a plan on the driver, which keeps the ledger and the output."""
         nothing = cast("Any", None)
         job = plan.job.model_copy(update={"ledger": None})
-        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), measures, info)
+        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), plan.recipe, measures, info)
 
     @property
     def chooses_rows(self) -> bool:
@@ -139,8 +144,9 @@ class PartJob:
 
     def filtered(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows that the condition of the job lets through, with the types that they came with."""
-        derivation = (self.plan.derivations or Derivations()).choosing
-        types = {name: self.plan.read_types[name] for name in derivation.reads}
+        derivation = (self.plan.derivations or Derivations()).choosing if self.recipe is None else self.recipe.derivation
+        read = self.plan.read_types if self.recipe is None else self.recipe.read_types
+        types = {name: read[name] for name in derivation.reads}
         with guarded(), derivation.opened() as deriving:
             for whole in batches:
                 for start in range(0, len(whole), derivation.most_rows):
@@ -159,8 +165,10 @@ class PartJob:
         """The passes over the rows of a task, and the plan for them."""
         with guarded(), spill_folder() as folder:
             passes = LocalPasses(_Room(folder / "spill"), 1, Silent())
-            batches = list(batches) if self.chooses_rows else batches
+            batches = list(batches) if self.chooses_rows and self.recipe is None else batches
             plan = replace(self.plan, inputs=self._input(batches))
+            if self.recipe is not None:
+                plan = passes.make_rows(replace(plan, inputs=UnitTable.of(plan.inputs, self.recipe)))
             if self.chooses_rows:
                 passes.choose_rows(plan)
             yield passes, plan

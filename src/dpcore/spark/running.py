@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown = None, *, is_written: bool = False) -> dict[str, Any]:
     """Charge and run a plan on Spark, and return the document of its answers; before that, look at the session and at the executors."""
-    if not isinstance(plan.inputs, SparkInput):
-        raise AssertionError(type(plan.inputs))  # noqa: TRY004
+    table = plan.source
+    if not isinstance(table, SparkInput):
+        raise AssertionError(type(table))  # noqa: TRY004
     check(session)
     if plan.job.ledger is not None:
         check_durable(session, plan.job.ledger.path)
-    check_repeats(plan.inputs.frame, is_moved=moves_rows(plan))
+    check_repeats(table.frame, is_moved=moves_rows(plan))
     shown = shown_by(progress)
-    passes = SparkPasses(plan.inputs, shown)
+    passes = SparkPasses(table, shown)
     passes.check_sizes(plan)
     check_workers(session)
     return (published if is_written else answered)(plan, lambda _: passes, shown)

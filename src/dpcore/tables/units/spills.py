@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import weakref
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,7 +37,8 @@ class Spill:
     def __init__(self, folder: Path, schema: pa.Schema) -> None:
         self._schema = schema
         self._stream = SecureRandom().position()
-        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed with the job
+        self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed by what follows
+        self._closing = weakref.finalize(self, self._file.close)
         self._ends = [0]
         self._lock = threading.Lock()
 
@@ -76,4 +78,4 @@ class Spill:
 
     def close(self) -> None:
         """Give the room back."""
-        self._file.close()
+        self._closing()

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.errors import StorageError
-from dpcore.tables.pieces import Cut
+from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
 from dpcore.tables.sql.derivation import Derivation
@@ -100,6 +100,12 @@ class UnitRecipe:
         labels = [] if self.second is None else zip(self.second.names, self._labels(), strict=True)
         fields = [(self.unit, self.unit_type), *((name, each.type) for name, each in labels), *self.made_types.items()]
         return pa.schema(fields)
+
+    @property
+    def chosen_by(self) -> FileInfo:
+        """The columns by whose values a unit chooses among its rows: its name and its second keys."""
+        names = (self.unit, *(() if self.second is None else self.second.names))
+        return FileInfo(names, pa.schema([self.schema.field(name) for name in names]), None)
 
     def _labels(self) -> list[pa.Array]:
         listed = [] if self.second is None else self.second.keys()
