@@ -11,7 +11,7 @@ import pytest
 from dpcore.batch import load_release_job, make_release_plan
 from dpcore.batch import release as on_one_machine
 from dpcore.spark import release
-from support.every_query import UNITS, document, job_text, table
+from support.every_query import EVERY_UNIT, document, job_text, table
 from support.jobs import KEY
 
 ROWS, PEOPLE = 700, 90
@@ -45,7 +45,7 @@ def job_of(place, name, unit, **options):
     return path
 
 
-@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("unit", EVERY_UNIT)
 def test_every_query_has_the_answer_of_one_machine(spark, place, unit):
     wanted = on_one_machine(make_release_plan(load_release_job(job_of(place, f"here {unit}", unit))))
     release(spark.read.parquet(str(place / "in.parquet")).repartition(3), job_of(place, f"there {unit}", unit))

@@ -44,6 +44,16 @@ UNITS: dict[str, dict[str, Any]] = {
     "person": {"unit": "person", "max_rows_per_unit": 3},
     "person of groups": {"unit": "person", "max_rows_per_unit": 4, "max_groups_per_unit": 2},
 }
+AGGREGATES = {
+    "v": "max(v)", "w": "max(w)", "c": "mode(c)", "p": "max(p)", "q": "min(q)", "code": "min(code)", "day": "arg_min(day, v)",
+    "paid": "max(paid)", "name": "min(name)",
+}  # fmt: skip
+MADE: dict[str, dict[str, Any]] = {
+    "made": AGGREGATES | {"g": "mode(g)"},
+    "made by key": AGGREGATES | {"by": "g", "groups": ["a", "b", "d", "e"]},
+}
+"""`per_unit`: what is made of the rows of a person, with the names of what it is made of."""
+EVERY_UNIT: dict[str, dict[str, Any]] = UNITS | {"made": {"unit": "person"}, "made by key": {"unit": "person", "max_groups_per_unit": 2}}
 TYPES = {
     "person": pa.int64(), "v": pa.float64(), "w": pa.float64(), "g": pa.string(), "c": pa.int64(), "p": pa.int64(), "q": pa.int64(),
     "code": pa.string(), "day": pa.date32(), "paid": pa.decimal128(7, 2), "name": pa.string(),
@@ -138,11 +148,14 @@ def weights(folder: Path) -> Path:
 
 def document(folder: Path, unit: str, *, relation: str = "replace", key: bytes | None = KEY, where: str | None = None) -> dict[str, Any]:
     """The job, without input and output."""
-    return {
-        "version": 1,
-        "privacy": {"max_epsilon": 1e9, "max_delta": 0.5, "relation": relation, **UNITS[unit]},
+    stage = {
         "lookup": [{"path": str(weights(folder)), "key": "g", "columns": ["weight"]}],
         "derive": [{"name": "half", "sql": "w / 2 + p // q"}],
+    }
+    return {
+        "version": 1,
+        "privacy": {"max_epsilon": 1e9, "max_delta": 0.5, "relation": relation, **EVERY_UNIT[unit]},
+        **(stage if unit not in MADE else {"per_unit": MADE[unit] | stage}),
         "query": list(queries(unit)),
         **({} if where is None else {"where": where}),
         **({} if key is None else {"testing": {"key_hex": key.hex()}}),

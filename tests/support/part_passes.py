@@ -35,6 +35,10 @@ class PartPasses:
         ]
         self._info = FileInfo(tuple(rows.column_names), rows.schema, None)
 
+    def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
+        """Each task makes those of its units."""
+        return plan
+
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Each task chooses."""
 

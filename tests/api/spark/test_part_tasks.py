@@ -22,7 +22,7 @@ from dpcore.tables.pieces import FileInfo
 from dpcore.tables.progress import Silent
 from dpcore.tables.units.row_hash import types_of_rows
 from dpcore.tables.units.row_random_bits import ByValue
-from support.every_query import UNITS, document, table
+from support.every_query import EVERY_UNIT, document, table
 from support.part_passes import PartPasses
 
 ROWS, PEOPLE = 700, 90
@@ -40,7 +40,7 @@ def in_parts(plan, rows, parts):
     return document_of(*measured(plan, passes), {}, Silent())
 
 
-CASES = [pytest.param(unit, where, marks=[pytest.mark.long]) for unit in UNITS for where in (None, "p < 3")]
+CASES = [pytest.param(unit, where, marks=[pytest.mark.long]) for unit in EVERY_UNIT for where in (None, "p < 3")]
 
 
 FEW = [
