@@ -221,8 +221,6 @@ def planned(
 
     `tables` are public tables that are no files, by the paths that the job gives them.
     """
-    if job.per_unit is not None:
-        inputs = unit_table(job, job.per_unit, inputs, curator=curator, tables=tables)
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, found.answer_of)
     series = series_of(job, estimators)
@@ -231,7 +229,7 @@ def planned(
         series.check(published)
     return ReleasePlan(
         job=job,
-        inputs=inputs,
+        inputs=found.schemas.inputs,
         estimators=estimators,
         read_types=found.schemas.read_types,
         output=output,
@@ -291,6 +289,8 @@ class _Found:
 
 
 def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
+    if job.per_unit is not None:
+        inputs = unit_table(job, job.per_unit, inputs, curator=curator, tables=tables)
     schemas = Schemas(inputs, job.privacy.unit)
     asked = [name for read in reads for name, _ in read.columns()]
     found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
