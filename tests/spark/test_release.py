@@ -101,7 +101,7 @@ def test_a_running_total_goes_on_on_spark(spark, place):
                 "input": {"path": str(place / "in.parquet")},
                 "output": {"path": str(place / kind / f"total {number}.json")},
             }
-            job |= {"privacy": {"max_epsilon": 1.0, **UNITS["person"]}, "testing": {"key_hex": KEY.hex()}}
+            job |= {"privacy": {"max_epsilon": 1.0, **EVERY_UNIT["person"]}, "testing": {"key_hex": KEY.hex()}}
             job["query"] = [query | {"step": number, "state": str(place / f"states {kind}" / "total.state")}]
             path = place / f"{kind} {number}.toml"
             path.write_text(job_text(job))
