@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(os.name == "nt", reason="an id holds absolute pa
 FOLDER = Path(__file__).parent
 JOBS = {path.stem: path for path in sorted((FOLDER / "jobs").glob("*.toml"))}
 FROZEN: dict[str, str] = json.loads((FOLDER / "run_ids.json").read_text(encoding="utf-8"))
-LATER = ("later-kinds", "later-nested", *every_query.LATER_JOBS)
+LATER = ("later-kinds", "later-nested", "later-per-unit", *every_query.LATER_JOBS)
 """Jobs that 0.1 did not know."""
 SETTINGS = {"example-daily": ("REGION=north", "DATE=2026-11-23")}
 AnyJob = Job | ReleaseJob
@@ -237,7 +237,7 @@ def id_of_class_names(job: Any) -> str:
     if settings.get("output", {}).get("shards", 0) is None:
         del settings["output"]["shards"]
     for section in (settings, *settings.get("query", [])):
-        for key in ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon", "consistent"):
+        for key in ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon", "consistent", "per_unit"):
             if not section.get(key, True):
                 del section[key]
     if settings["privacy"].get("accounting") == "basic":

@@ -14,7 +14,7 @@ EXAMPLES = {
     "sum of a unit": {"kind": "sum", "column": "v", "missing": 2.0, "max_sum_per_unit": 3.0},
     "found sum": {"kind": "sum", **FOUND},
 }
-SHARPER = {"sum of decimals": {"column": "w", "upper": 3}}
+SHARPER = {"sum of decimals": {"column": "v", "upper": 3}}
 NEAR = {"epsilon": 1e12, "near": 1e-5}
 ORACLES = {
     "sum": Oracle({"kind": "sum", **X}, f"SELECT sum({CLAMPED}) FROM t WHERE {THERE}", **NEAR),

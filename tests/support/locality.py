@@ -226,7 +226,9 @@ class _Planning:
 
 
 def answers(frame: object, names: Sequence[str]) -> dict[str, list[int]]:
-    """The answers to some questions about a frame, asked at once."""
+    """The answers to some questions about a frame, asked at once; those of folders one by one, as a job says what their names are."""
+    if isinstance(frame, str) and "integers" in frame and len(names) > 1:
+        return {name: answers(frame, [name])[name] for name in names}
     with PrivateTable(frame).batch(epsilon=SURE * (len(names) + 1)) as batch:
         handles = {name: QUESTIONS[name](batch) for name in names}
     return {name: [*map(int, getattr(each.value, "flat", [each.value]))] for name, each in handles.items()}

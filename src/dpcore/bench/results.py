@@ -209,6 +209,10 @@ class Jitter:
         return ordered[int(0.9 * (len(ordered) - 1))] / ordered[int(0.1 * (len(ordered) - 1))] - 1
 
 
+Noise = Jitter
+"""Its name in 0.1."""
+
+
 @dataclass(frozen=True)
 class Results:
     """Everything that a run has measured.
@@ -221,7 +225,7 @@ class Results:
         Where and what.
     mode : str
         "quick" or "full".
-    noise : Noise
+    noise : Jitter
         The noise of the machine.
     absent, broken : tuple
         What was not measured.

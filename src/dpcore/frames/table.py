@@ -277,6 +277,15 @@ def total(column: str, *, lower: float, upper: float) -> dict[str, Any]:
         2^(⌊log2 max(\|lower\|, \|upper\|)⌋ − 50), their sum is exact, and rounded once to a float64; it is missing for a unit without
         numbers.
 
+    Raises
+    ------
+    JobError
+        With the first query, if the column is of no numbers or the bounds are wrong.
+
+    Notes
+    -----
+    Cost: that of a sum of integers.
+
     Examples
     --------
     >>> import dpcore
@@ -301,6 +310,15 @@ def average(column: str, *, lower: float, upper: float) -> dict[str, Any]:
     dict
         What a job writes as `{ mean = "cost", lower = 0, upper = 50000 }`: the sum of `total` divided by the number of its terms, rounded
         once.
+
+    Raises
+    ------
+    JobError
+        With the first query, if the column is of no numbers or the bounds are wrong.
+
+    Notes
+    -----
+    Cost: that of a sum of integers.
 
     Examples
     --------

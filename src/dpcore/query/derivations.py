@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from dpcore.query.encoders import Encoder
-    from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.mistakes import Keys
     from dpcore.tables.sections import DeriveSection, LookupSection
@@ -48,16 +47,26 @@ class Stage(Protocol):
 
 
 def derivations_of(
-    job: ReleaseJob, inputs: Inputs, read: Iterable[str], chosen_by: Iterable[str], tables: Mapping[str, Inputs] | None = None
+    stage: Stage,
+    place: Keys,
+    conditions: tuple[str | None, ...],
+    inputs: Inputs,
+    read: Iterable[str],
+    chosen_by: Iterable[str],
+    tables: Mapping[str, Inputs] | None = None,
 ) -> Derivations | None:
     """Check the expressions and look-ups of a job on the rows that its queries are asked about.
 
     Parameters
     ----------
-    job : ReleaseJob
-        The job.
+    stage : Stage
+        The job, or its `[per_unit]`.
+    place : tuple
+        Where it is in the job.
+    conditions : tuple of (str or None)
+        The condition of each query.
     inputs : Inputs
-        Its files, whose schemas are read.
+        The files, whose schemas are read; or the rows that are made of units.
     read : iterable of str
         The columns that queries read.
     chosen_by : iterable of str
@@ -68,18 +77,16 @@ def derivations_of(
     Returns
     -------
     Derivations or None
-        None if the job derives nothing.
+        None if nothing is derived.
 
     Raises
     ------
     JobError
         If an expression is not allowed, or a look-up cannot be joined.
     """
-    stage: Stage = job if job.per_unit is None else job.per_unit
-    conditions = tuple(query.where for query in job.query)
     if stage.where is None and not (stage.lookup or stage.derive) and not any(conditions):
         return None
-    with opened_stage(stage, () if stage is job else ("per_unit",), inputs, tables) as compiling:
+    with opened_stage(stage, place, inputs, tables) as compiling:
         compiler = compiling.compiler
         for position, text in enumerate(conditions):
             if text is not None:

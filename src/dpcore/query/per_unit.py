@@ -32,10 +32,11 @@ from dpcore.tables.units.unit_rows import UnitRecipe
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dpcore.query.derivations import Stage
     from dpcore.query.groups import Grouping
     from dpcore.query.query_sections import Grouped
-    from dpcore.query.request import ReleaseJob
     from dpcore.tables.pieces import Cut
+    from dpcore.tables.sections import PrivacySection
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.aggregates import Aggregate
     from dpcore.tables.sql.program import Compiler
@@ -181,9 +182,9 @@ class UnitTable(Inputs):
 
 
 def unit_table(
-    job: ReleaseJob, section: PerUnitSection, inputs: Inputs, *, curator: bool, tables: Mapping[str, Inputs] | None
+    before: Stage, privacy: PrivacySection, section: PerUnitSection, inputs: Inputs, *, curator: bool, tables: Mapping[str, Inputs] | None
 ) -> UnitTable:
-    """The table that a job's `[per_unit]` makes of its input; no row is read.
+    """The table that a `[per_unit]` makes of an input, after what a job derives of its rows; no row is read.
 
     Raises
     ------
@@ -192,7 +193,7 @@ def unit_table(
     """
     grouping = None if section.grouping is None else grouping_of(section.grouping, listed=True)
     keys = () if grouping is None else grouping.names
-    with opened_stage(job, (), inputs, tables) as stage:
+    with opened_stage(before, (), inputs, tables) as stage:
         made = {name: _aggregate(stage.compiler, ("per_unit", name), column) for name, column in section.columns.items()}
         arguments = [argument for aggregate in made.values() for argument in aggregate.arguments]
         computed = [argument.name for argument in arguments if not argument.is_column]
@@ -200,23 +201,23 @@ def unit_table(
         derivation = stage.derivation(named, (), computed)
         nothing = stage.of_nothing(derivation)
         joined = stage.joined
-    schemas = Schemas(inputs, job.privacy.unit)
-    derived = {*(section.name for section in job.derive), *joined}
+    schemas = Schemas(inputs, privacy.unit)
+    derived = {*(section.name for section in before.derive), *joined}
     asked = list(dict.fromkeys([*(name for name in named if name not in derived), *derivation.reads]))
     infos = [info for _, info in schemas.inspected(asked, curator=curator)]
     types = with_values(infos, asked).types
     read = dict.fromkeys(asked, pa.binary()) if types is None else {name: types[name] for name in asked}
     unit_type = schemas.unit_type or pa.binary()
-    _check_is_free(job.privacy.unit, section)
+    _check_is_free(privacy.unit, section)
     grouping = None if grouping is None else _fitted(grouping, {**read, **joined, **{name: each.type for name, each in nothing.items()}})
     recipe = UnitRecipe(
-        unit=job.privacy.unit,
+        unit=privacy.unit,
         unit_type=unit_type,
-        null_is_unit=job.privacy.null_rows_are_units,
+        null_is_unit=privacy.null_rows_are_units,
         aggregates=made,
         derivation=derivation,
         second=grouping,
-        read_types={**read, job.privacy.unit: unit_type if types is not None else pa.binary()},
+        read_types={**read, privacy.unit: unit_type if types is not None else pa.binary()},
     )
     return UnitTable.of(inputs, replace(recipe, made_types=_made_types(recipe, stage.kinds, joined)))
 

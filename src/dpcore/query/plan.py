@@ -290,10 +290,13 @@ class _Found:
 
 def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
     if job.per_unit is not None:
-        inputs = unit_table(job, job.per_unit, inputs, curator=curator, tables=tables)
+        inputs = unit_table(job, job.privacy, job.per_unit, inputs, curator=curator, tables=tables)
     schemas = Schemas(inputs, job.privacy.unit)
     asked = [name for read in reads for name, _ in read.columns()]
-    found = _Found(reads, schemas, derivations=derivations_of(job, inputs, asked, _grouped_by(job), tables))
+    place = () if job.per_unit is None else ("per_unit",)
+    conditions = tuple(query.where for query in job.query)
+    derivations = derivations_of(job.per_unit or job, place, conditions, inputs, asked, _grouped_by(job), tables)
+    found = _Found(reads, schemas, derivations=derivations)
     reads = nested_reads(job.query, reads, found.derivations)
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))

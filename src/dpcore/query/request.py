@@ -98,6 +98,7 @@ class ReleaseJob(JobTables):
                 )
         return self
 
+    @model_validator(mode="after")
     def _rows_are_made_of_units(self) -> Self:
         made, privacy = self.per_unit, self.privacy
         if made is None:

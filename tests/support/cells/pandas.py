@@ -137,6 +137,8 @@ LABELS = {
     "none": pd.Index([], dtype=object),
 }
 """Categories, and levels, of each dtype."""
+NO_CATEGORIES = {"arrow dictionary in chunks"}
+"""Labels of which pandas makes levels, and no categories: it cannot tell whether they are different."""
 NUMBERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64")
 UNITS = ("s", "ms", "us", "ns")
 ZONES = ("UTC", "Europe/Berlin")
@@ -160,7 +162,7 @@ DTYPES: dict[str, tuple[Any, dict[str, Any]]] = {
     "str of pyarrow": (_text_of("pyarrow", np.nan), WORDS | NULL),
     "string of python": (_text_of("python", pd.NA), WORDS | LONE | NULL),
     "string of pyarrow": (_text_of("pyarrow", pd.NA), WORDS | NULL),
-    **{f"category of {name}": (_categories(labels), _codes(labels)) for name, labels in LABELS.items()},
+    **{f"category of {name}": (_categories(labels), _codes(labels)) for name, labels in LABELS.items() if name not in NO_CATEGORIES},
     "ordered category": (_categories(LABELS["int64"], ordered=True), _codes(LABELS["int64"])),
     "Sparse[float64, nan]": (_sparse("float64", np.nan), _numbers("float64")),
     "Sparse[float64, 0]": (_sparse("float64", 0.0), _numbers("float64")),
