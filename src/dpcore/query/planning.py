@@ -212,7 +212,7 @@ class Planned:
     name, kind : str
         Of the query.
     target : Target
-        What was asked for.
+        How exact the answer must be.
     epsilon : float
         The least ε of the grid that meets it.
     half_width : float

@@ -253,7 +253,7 @@ def bounded(argument: Argument, lower: float, upper: float, *, mean: bool) -> To
 
 def _one_zero(cells: pa.Array) -> pa.Array:
     """Floats as float64, with one zero and without NaN."""
-    numbers = pc.add(cells.cast(pa.float64()), 0.0)
+    numbers = pc.add_checked(cells.cast(pa.float64()), 0.0)
     nan = pc.is_nan(numbers)
     return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
 

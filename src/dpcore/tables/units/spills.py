@@ -77,5 +77,5 @@ class Spill:
         return _backend.uniform_words(self._stream._replace(first_element=first), count)
 
     def close(self) -> None:
-        """Give the room back."""
+        """Close the file, whose room is then free."""
         self._closing()
