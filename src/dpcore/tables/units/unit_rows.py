@@ -147,7 +147,8 @@ class UnitRecipe:
         """The rows of all units of a table or a stream of rows."""
         database.register("rows", rows)
         try:
-            yield from map(self.finished, database.sql(self.query).to_arrow_reader(MADE_ROWS))
+            # All at once: a stream of results would come from one thread.
+            yield from map(self.finished, database.sql(self.query).to_arrow_table().to_batches(max_chunksize=MADE_ROWS))
         finally:
             database.unregister("rows")
 
