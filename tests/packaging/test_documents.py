@@ -127,6 +127,7 @@ def test_every_name_of_releases_is_on_their_page():
         "tutorial-local",
         "tutorial-release",
         "tutorial-tables",
+        "tutorial-people",
         "how-to",
         "threat-model",
         "memory",

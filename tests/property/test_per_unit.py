@@ -199,6 +199,18 @@ def test_second_keys(tmp_path):
     ]  # fmt: skip
 
 
+def test_second_keys_that_are_derived_or_looked_up(tmp_path):
+    (tmp_path / "months.csv").write_text("m,name\n1,jan\n2,feb\n", encoding="utf-8")
+    table = pa.table({"unit": [1, 1, 2], "day": [dt.date(2025, 1, 5), dt.date(2025, 2, 5), dt.date(2025, 1, 9)], "m": ["1", "2", "1"]})
+    keys = {"max_groups_per_unit": 2}
+    derive = [{"name": "month", "sql": "month(day)"}]
+    made = rows_made(tmp_path, table, {"n": "count(*)", "by": "month", "groups": [1, 2]}, keys, derive=derive)
+    assert made.column("month").to_pylist() == [1, 2, 1]
+    lookup = [{"path": str(tmp_path / "months.csv"), "key": "m", "columns": ["name"]}]
+    made = rows_made(tmp_path, table, {"n": "count(*)", "by": "name", "groups": ["jan", "feb"]}, keys, lookup=lookup)
+    assert made.column("name").to_pylist() == ["feb", "jan", "jan"]
+
+
 def test_what_comes_before(tmp_path):
     """Look-ups, derived columns and the condition are of the rows of the input."""
     (tmp_path / "wards.csv").write_text("ward,floor\na,1\nb,2\n", encoding="utf-8")

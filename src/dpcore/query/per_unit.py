@@ -263,6 +263,7 @@ def _made_types(recipe: UnitRecipe, kinds: Mapping[str, str | None], joined: Map
     named = {*recipe.read_types, *recipe.derivation.reads, recipe.unit}
     if recipe.second is not None:
         named |= {*recipe.second.names}
+    named -= set() if recipe.derivation.program is None else recipe.derivation.program.types.keys()
     nothing = {
         name: recipe.read_types.get(name) or joined.get(name) or arrow_type(kinds.get(name) or "NULL")
         for name in named

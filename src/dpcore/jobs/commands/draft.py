@@ -92,7 +92,11 @@ max_epsilon = 1.0             # what all answers together may reveal about one r
 # max_delta = 1e-6            # with accounting = "zcdp", which makes many answers cheaper together, and a delta in each query
 # accounting = "zcdp"
 # unit = "person_id"          # if a person may have several rows: the column that identifies the person, and
-# max_rows_per_unit = 1       # how many rows of a person are used
+# max_rows_per_unit = 1       # how many rows of a person are used; or, in its place, one row that is made of all rows of a person:
+
+# [per_unit]                  # queries are then about persons
+# rows = "count(*)"           # or max(x), mode(x), bool_or(x = 'a'), sum(x) of integers
+# total = {{ sum = "cost", lower = 0, upper = 100 }}             # of floats, each within bounds
 
 # [ledger]                    # a budget over many jobs: dpcore ledger create {stem}.ledger --epsilon 4
 # path = "{stem}.ledger"
