@@ -23,7 +23,7 @@ from dpcore.tables.rows import Rows, piece_rows_for, read_rows, refused_cell
 from dpcore.tables.sections import key_of
 from dpcore.tables.types.kept import kept
 from dpcore.tables.types.values import CellError
-from dpcore.tables.units.units import choose_rows
+from dpcore.tables.units.units import choose_rows, choosing_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -144,7 +144,7 @@ def _chosen(plan: Plan, output: TableOutput, threads: int, progress: Progress) -
     """The rows whose cells are noised as they are, if the unit is not the row: at most so many of each unit."""
     if plan.unit_type is None:
         return None
-    progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+    progress.begin(choosing_words(plan))
     refuse = plan.job.privacy.refuses_units
     return choose_rows(plan, key_of(plan.job.testing), output.spill, threads, progress.update, refuse=refuse)
 

@@ -35,7 +35,7 @@ class Passes(Protocol):
         """Threads that draw noise."""
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
-        """Make the rows of each unit that its queries are about; the plan for these rows."""
+        """Make the rows of each unit that its queries are about, and those that are joined; the plan for these rows."""
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Let at most so many rows and groups of each unit take part in the passes that follow."""

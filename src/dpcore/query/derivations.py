@@ -19,7 +19,7 @@ from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.timed import EXAMPLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from dpcore.query.encoders import Encoder
     from dpcore.tables.inputs import Inputs
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpcore.tables.sql.lookups import LookUp
     from dpcore.tables.sql.program import Compiler
     from dpcore.tables.types.keys import KeyColumn
+    from dpcore.tables.units.unit_joins import UnitJoin
 
 
 class Stage(Protocol):
@@ -54,6 +55,7 @@ def derivations_of(
     read: Iterable[str],
     chosen_by: Iterable[str],
     tables: Mapping[str, Inputs] | None = None,
+    joins: Sequence[UnitJoin] = (),
 ) -> Derivations | None:
     """Check the expressions and look-ups of a job on the rows that its queries are asked about.
 
@@ -73,6 +75,8 @@ def derivations_of(
         Those of them that the choice of rows of each unit needs.
     tables : mapping, optional
         Public tables that are no files, by the paths that the job gives them.
+    joins : sequence of UnitJoin, default ()
+        Private tables whose columns are joined before.
 
     Returns
     -------
@@ -84,9 +88,9 @@ def derivations_of(
     JobError
         If an expression is not allowed, or a look-up cannot be joined.
     """
-    if stage.where is None and not (stage.lookup or stage.derive) and not any(conditions):
+    if stage.where is None and not (joins or stage.lookup or stage.derive) and not any(conditions):
         return None
-    with opened_stage(stage, place, inputs, tables) as compiling:
+    with opened_stage(stage, place, inputs, tables, joins) as compiling:
         compiler = compiling.compiler
         for position, text in enumerate(conditions):
             if text is not None:
@@ -115,19 +119,22 @@ class OpenedStage:
         Knows its columns.
     kinds : dict
         Types of the columns of its rows, as expressions have them.
+    joins : sequence of UnitJoin
+        Private tables that are joined to its rows.
     lookups : list of LookUp
-        Its public tables.
+        Its public tables, which are joined after them.
     """
 
     stage: Stage
     compiler: Compiler
     kinds: dict[str, str | None]
+    joins: Sequence[UnitJoin]
     lookups: list[LookUp]
 
     @property
     def joined(self) -> dict[str, pa.DataType]:
-        """Types of the columns of public tables."""
-        return {name: column.type for lookup in self.lookups for name, column in lookup.columns.items()}
+        """Types of the columns of other tables."""
+        return _types_of([*self.joins, *self.lookups])
 
     def derivation(self, read: Iterable[str], conditions: Iterable[str], more: Iterable[str] = ()) -> Derivation:
         """What has to be derived for columns that are read, for `more` columns of the compiler, and for further conditions."""
@@ -136,7 +143,10 @@ class OpenedStage:
         wanted = [*(name for name in dict.fromkeys(read) if name in names), *more]
         program = self.compiler.program(wanted, {text: text for text in wheres}) if wanted or wheres else None
         needed = {*read, *(() if program is None else program.reads)}
-        return Derivation(tuple(each for each in self.lookups if needed & set(each.columns)), program, self.stage.where)
+        lookups = tuple(each for each in self.lookups if needed & each.columns.keys())
+        needed |= {each.key for each in lookups}
+        joins = tuple(each for each in self.joins if each.is_inner or needed & each.columns.keys())
+        return Derivation(joins, lookups, program, self.stage.where)
 
     def types_of(self, derivation: Derivation) -> dict[str, pa.DataType]:
         """Types of the columns that are computed."""
@@ -156,8 +166,10 @@ class OpenedStage:
 
 
 @contextlib.contextmanager
-def opened_stage(stage: Stage, place: Keys, inputs: Inputs, tables: Mapping[str, Inputs] | None) -> Iterator[OpenedStage]:
-    """Check the look-ups, the derived columns and the condition of a stage at a place of the job, on some input.
+def opened_stage(
+    stage: Stage, place: Keys, inputs: Inputs, tables: Mapping[str, Inputs] | None, joins: Sequence[UnitJoin] = ()
+) -> Iterator[OpenedStage]:
+    """Check the look-ups, the derived columns and the condition of a stage at a place of the job, on some input and what is joined to it.
 
     Raises
     ------
@@ -166,18 +178,24 @@ def opened_stage(stage: Stage, place: Keys, inputs: Inputs, tables: Mapping[str,
     """
     with Deferred():  # This loads a database, which most jobs do without.
         from dpcore.tables.sql.program import Compiler
-    kinds = _kinds(inputs)
+    kinds = kinds_of(inputs)
+    kinds |= {name: database_type(each) for name, each in _types_of(joins).items()}
     lookups = _looked_up(stage, place, kinds, tables or {})
-    joined = {name: database_type(column.type) for lookup in lookups for name, column in lookup.columns.items()}
-    with Compiler({**kinds, **joined}) as compiler:
+    kinds |= {name: database_type(each) for name, each in _types_of(lookups).items()}
+    with Compiler(kinds) as compiler:
         for position, section in enumerate(stage.derive):
             compiler.derive((*place, "derive", position), section.name, section.sql)
         if stage.where is not None:
             compiler.condition((*place, "where"), stage.where)
-        yield OpenedStage(stage, compiler, kinds, lookups)
+        yield OpenedStage(stage, compiler, kinds, joins, lookups)
 
 
-def _kinds(inputs: Inputs) -> dict[str, str | None]:
+def _types_of(tables: Iterable[UnitJoin | LookUp]) -> dict[str, pa.DataType]:
+    """Types of the columns that are joined."""
+    return {name: column.type for table in tables for name, column in table.columns.items()}
+
+
+def kinds_of(inputs: Inputs) -> dict[str, str | None]:
     """Type of each column in an expression; None where none can use it, or files differ."""
     kinds: dict[str, str | None] = {}
     for path in inputs.paths:

@@ -32,7 +32,7 @@ def plan_document(plan: ReleasePlan) -> dict[str, Any]:
         "max_epsilon": job.privacy.max_epsilon,
         "max_delta": job.privacy.max_delta,
         "statement": statement(job),
-        "input": {"path": job.input.path, "format": plan.inputs.format, "files": len(plan.inputs.paths), **rows},
+        "input": {"path": job.input.path, **plan.inputs.origin, **rows},
         "output": {"path": job.output.path},
         "ledger": None if job.ledger is None else {"path": job.ledger.path},
         "queries": [_planned(plan, answer) for answer in plan.estimators],

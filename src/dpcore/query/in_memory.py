@@ -13,13 +13,10 @@ from dpcore._disk.signals import Deferred
 from dpcore._validation import check_integer
 from dpcore.errors import StorageError, reason
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.plan import declared_reads, planned
+from dpcore.query.plan import declared_reads, found_inputs, planned
 from dpcore.query.run import document_of, measured
-from dpcore.tables.checks import check_inputs_are_tables
-from dpcore.tables.inputs import discover
 from dpcore.tables.output.charge import Charge
 from dpcore.tables.output.publication import Publication
-from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.progress import shown_by
 
 if TYPE_CHECKING:
@@ -81,7 +78,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
     inputs : Inputs, optional
         What is read. Default: the files that the job names.
     tables : mapping, optional
-        Public tables that are no files, by the paths that the job gives them.
+        The tables that are joined, and public tables that are no files, by the paths that the job gives them.
 
     Returns
     -------
@@ -89,8 +86,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
         For `answers`.
     """
     if inputs is None:
-        inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
-        check_inputs_are_tables(job, inputs.paths, ())
+        inputs, tables = found_inputs(job)
 
     def publication(spend: Spend) -> Unwritten:
         return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))

@@ -23,7 +23,7 @@ from dpcore.tables.types.whole_arrays import decoded
 from dpcore.tables.units.contributions import PIECE_ROWS, compared, compared_type
 from dpcore.tables.units.database import Advance, in_database
 from dpcore.tables.units.row_random_bits import RowWords
-from dpcore.tables.units.units import CHANGED, choose_rows
+from dpcore.tables.units.units import CHANGED, choose_rows, choosing_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,10 +34,13 @@ if TYPE_CHECKING:
     from dpcore.query.backend import Room
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.statistics import Measure
+    from dpcore.tables.inputs import Inputs
     from dpcore.tables.progress import Progress
     from dpcore.tables.rows import Rows
     from dpcore.tables.sql.derivation import Deriving, SelectedRows
     from dpcore.tables.units.row_random_bits import ValueWords
+    from dpcore.tables.units.unit_joins import UnitJoin
+    from dpcore.tables.units.unit_rows import MadeRows, UnitRecipe
     from dpcore.tables.units.units import Kept
 
 
@@ -316,17 +319,25 @@ class LocalPasses:
         self._kept: Kept | None = None
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
-        """Make them now, in one pass over the input."""
+        """Make them now, in one pass over each table."""
+        plan = plan.with_joins(self._joined)
+        if plan.recipe is None:
+            return plan
+        table: Any = plan.inputs
+        return replace(plan, inputs=replace(table, made=self._made(table.source, table.recipe)))
+
+    def _joined(self, join: UnitJoin) -> UnitJoin:
+        return join.holding(self._made(join.source, join.recipe))
+
+    def _made(self, source: Inputs, recipe: UnitRecipe) -> MadeRows:
         from dpcore.tables.units.unit_rows import make_rows
 
-        table: Any = plan.inputs
-        self._progress.begin(f"making rows of each {plan.job.privacy.unit!r}")
-        made = make_rows(plan, table.source, table.recipe, self._room.spill, self.threads, self._progress.update, self._piece_rows)
-        return replace(plan, inputs=replace(table, made=made))
+        self._progress.begin(recipe.words)
+        return make_rows(source, recipe, self._room.spill, self.threads, self._progress.update, self._piece_rows)
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
-        self._progress.begin(f"choosing rows per {plan.job.privacy.unit!r}")
+        self._progress.begin(choosing_words(plan))
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         key, spill = key_of(plan.job.testing), self._room.spill
         self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value)

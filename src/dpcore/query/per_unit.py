@@ -8,132 +8,35 @@ the key chooses. How many units there are is private, whatever the relation.
 
 from __future__ import annotations
 
-import reprlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pydantic import Field, PlainValidator, model_validator
 
 from dpcore.errors import JobError
 from dpcore.query.derivations import arrow_type, opened_stage
-from dpcore.query.group_fields import PRIVATE, GroupBy, Groups, check_grouping
 from dpcore.query.groups import ListedGroups, grouping_of
-from dpcore.tables.fields import Finite, Name, Section
 from dpcore.tables.inputs import Inputs
-from dpcore.tables.mistakes import Mistake, MistakesError
+from dpcore.tables.mistakes import Mistake, MistakesError, dotted_path
 from dpcore.tables.pieces import FileInfo, Piece, slices
 from dpcore.tables.plans import Schemas, with_values
-from dpcore.tables.rows import Rows, RowsOfFile
-from dpcore.tables.sections import DeriveSection, ExpressionText, LookupSection
+from dpcore.tables.rows import rows_of_batch
 from dpcore.tables.units.unit_rows import UnitRecipe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from dpcore.query.derivations import Stage
     from dpcore.query.groups import Grouping
-    from dpcore.query.query_sections import Grouped
+    from dpcore.query.unit_sections import BoundedAggregate, MadeSection
+    from dpcore.tables.mistakes import Keys
     from dpcore.tables.pieces import Cut
-    from dpcore.tables.sections import PrivacySection
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.aggregates import Aggregate
     from dpcore.tables.sql.program import Compiler
+    from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import MadeRows
-
-MAX_COLUMNS = 2**10
-EXAMPLE = 'such as visits = "count(*)" or first = "min(admitted)"'
-
-
-class BoundedAggregate(Section):
-    """A sum or a mean of numbers that are clamped to [lower, upper], as that of floats must be."""
-
-    sum: ExpressionText | None = None
-    mean: ExpressionText | None = None
-    lower: Finite
-    upper: Finite
-
-    @model_validator(mode="after")
-    def _one_is_bounded(self) -> Self:
-        if (self.sum is None) == (self.mean is None):
-            raise ValueError('needs one of sum = "cost" and mean = "cost", with lower and upper')
-        if not self.lower < self.upper:
-            raise ValueError(f"lower must be less than upper, got lower = {self.lower!r} and upper = {self.upper!r}")
-        return self
-
-    @property
-    def text(self) -> str:
-        """The expression."""
-        return self.sum or self.mean or ""
-
-
-def _check_column(value: object) -> str | BoundedAggregate:
-    if isinstance(value, str) and value:
-        return value
-    if isinstance(value, dict):
-        return BoundedAggregate.model_validate(value)
-    if isinstance(value, BoundedAggregate):
-        return value
-    raise ValueError(f'must be an aggregate in SQL, {EXAMPLE}, or {{ sum = "cost", lower = 0, upper = 100 }}, got {reprlib.repr(value)}')
-
-
-MadeColumn = Annotated[str | BoundedAggregate, PlainValidator(_check_column)]
-
-
-class PerUnitSection(Section):
-    """`[per_unit]`: what is made of each unit's rows, and what follows it.
-
-    Attributes
-    ----------
-    columns : dict
-        Aggregates by the name of their column. A job writes them as keys of the table itself.
-    by, groups : str, list or None
-        Second keys, declared as those of groups: a unit has a row for each of its keys.
-    lookup, derive, where : as those of a job
-        On the rows that are made.
-    """
-
-    columns: Annotated[dict[Name, MadeColumn], Field(max_length=MAX_COLUMNS)] = Field(default_factory=dict)
-    by: GroupBy | None = None
-    groups: Groups | None = None
-    lookup: list[LookupSection] = Field(default_factory=list, max_length=2**6)
-    derive: list[DeriveSection] = Field(default_factory=list, max_length=2**10)
-    where: ExpressionText | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _keys_are_columns(cls, value: object) -> object:
-        if not isinstance(value, dict):
-            return value
-        own = {key: each for key, each in value.items() if key in cls.model_fields}
-        named = {key: each for key, each in value.items() if key not in cls.model_fields}
-        return own | {"columns": {**own.get("columns", {}), **named}} if named else own
-
-    @model_validator(mode="after")
-    def _second_keys_are_declared(self) -> Self:
-        if (self.by is None) != (self.groups is None):
-            raise ValueError("by, a column, and groups = [...], its declared values, belong together")
-        if self.by is not None and self.groups == PRIVATE:
-            raise ValueError('groups = "private": second keys must be declared; take them from what you know about the subject')
-        if self.grouping is not None:
-            check_grouping(*self.grouping)
-        if not self.columns and self.by is None:
-            raise ValueError(f"needs a column, {EXAMPLE}")
-        for name in self.keys:
-            if name in self.columns:
-                raise ValueError(f"{name}: by has a column of this name already; give this one another")
-        return self
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The columns of second keys."""
-        return () if self.by is None else (self.by,) if isinstance(self.by, str) else self.by
-
-    @property
-    def grouping(self) -> Grouped | None:
-        """Columns and declaration of the second keys."""
-        return None if self.groups is None else (self.keys, self.groups)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +85,39 @@ class UnitTable(Inputs):
 
 
 def unit_table(
-    before: Stage, privacy: PrivacySection, section: PerUnitSection, inputs: Inputs, *, curator: bool, tables: Mapping[str, Inputs] | None
+    before: Stage,
+    section: MadeSection,
+    inputs: Inputs,
+    unit: str,
+    place: Keys = (),
+    *,
+    null_is_unit: bool,
+    curator: bool,
+    tables: Mapping[str, Inputs] | None,
+    joins: Sequence[UnitJoin] = (),
 ) -> UnitTable:
     """The table that a `[per_unit]` makes of an input, after what a job derives of its rows; no row is read.
+
+    Parameters
+    ----------
+    before : Stage
+        What has the `[per_unit]`: a job, or one of its joins.
+    section : MadeSection
+        The `[per_unit]`.
+    inputs : Inputs
+        What it is made of.
+    unit : str
+        The column that names the unit.
+    place : tuple, default ()
+        Where `before` is in the job.
+    null_is_unit : bool
+        As in the recipe.
+    curator : bool
+        Whether messages may list columns of a CSV.
+    tables : mapping or None
+        Public tables that are no files, by the paths that the job gives them.
+    joins : sequence of UnitJoin, default ()
+        What is joined to the rows of the input.
 
     Raises
     ------
@@ -192,37 +125,40 @@ def unit_table(
         If an aggregate is not allowed or does not fit its arguments, or a column is missing or of a type that it does not take.
     """
     grouping = None if section.grouping is None else grouping_of(section.grouping, listed=True)
-    keys = () if grouping is None else grouping.names
-    with opened_stage(before, (), inputs, tables) as stage:
-        made = {name: _aggregate(stage.compiler, ("per_unit", name), column) for name, column in section.columns.items()}
+    keys, own = () if grouping is None else grouping.names, (*place, "per_unit")
+    with opened_stage(before, place, inputs, tables, joins) as stage:
+        made = {name: _aggregate(stage.compiler, (*own, name), column) for name, column in section.columns.items()}
         arguments = [argument for aggregate in made.values() for argument in aggregate.arguments]
         computed = [argument.name for argument in arguments if not argument.is_column]
         named = [*keys, *(argument.name for argument in arguments if argument.is_column)]
         derivation = stage.derivation(named, (), computed)
         nothing = stage.of_nothing(derivation)
         joined = stage.joined
-    schemas = Schemas(inputs, privacy.unit)
+    schemas = Schemas(inputs, unit)
     derived = {*(section.name for section in before.derive), *joined}
     asked = list(dict.fromkeys([*(name for name in named if name not in derived), *derivation.reads]))
     infos = [info for _, info in schemas.inspected(asked, curator=curator)]
     types = with_values(infos, asked).types
-    read = dict.fromkeys(asked, pa.binary()) if types is None else {name: types[name] for name in asked}
+    typed = {} if types is None else {name: types[name] for name in asked}
+    read = typed if types is not None else dict.fromkeys(asked, pa.binary())
     unit_type = schemas.unit_type or pa.binary()
-    _check_is_free(privacy.unit, section)
-    grouping = None if grouping is None else _fitted(grouping, {**read, **joined, **{name: each.type for name, each in nothing.items()}})
+    if unit in section.columns or unit in section.keys:
+        raise JobError(f"{dotted_path((*own, unit))}: the rows that are made have the unit in a column of this name; give this one another")
+    if grouping is not None:
+        grouping = _fitted(grouping, dotted_path(own), {**typed, **joined, **{name: each.type for name, each in nothing.items()}})
     recipe = UnitRecipe(
-        unit=privacy.unit,
+        unit=unit,
         unit_type=unit_type,
-        null_is_unit=privacy.null_rows_are_units,
+        null_is_unit=null_is_unit,
         aggregates=made,
         derivation=derivation,
         second=grouping,
-        read_types={**read, privacy.unit: unit_type if types is not None else pa.binary()},
+        read_types={**read, unit: unit_type},
     )
     return UnitTable.of(inputs, replace(recipe, made_types=_made_types(recipe, stage.kinds, joined)))
 
 
-def _aggregate(compiler: Compiler, place: tuple[str, ...], column: str | BoundedAggregate) -> Aggregate:
+def _aggregate(compiler: Compiler, place: Keys, column: str | BoundedAggregate) -> Aggregate:
     """The aggregate that a key of `[per_unit]` stands for."""
     from dpcore.tables.sql.aggregates import AggregateError, Argument, aggregate_of, bounded, quantile_of
     from dpcore.tables.sql.syntax import Literal
@@ -241,18 +177,13 @@ def _aggregate(compiler: Compiler, place: tuple[str, ...], column: str | Bounded
         raise MistakesError(Mistake(place, str(error), text, "expression")) from None
 
 
-def _check_is_free(unit: str, section: PerUnitSection) -> None:
-    if unit in section.columns or unit in section.keys:
-        raise JobError(f"per_unit.{unit}: the rows that are made have the unit in a column of this name; give this one another")
-
-
-def _fitted(grouping: Grouping, types: Mapping[str, pa.DataType]) -> Grouping:
+def _fitted(grouping: Grouping, place: str, types: Mapping[str, pa.DataType]) -> Grouping:
     """Second keys for the types of their columns: listed values, which the rows that are made have in place of what was read."""
     for name, cells in grouping.columns:
         if not isinstance(cells, ListedGroups):
-            raise JobError(f"per_unit.groups: {name!r} has bins or dates; derive a column of labels from it, and list those")
+            raise JobError(f"{place}.groups: {name!r} has bins or dates; derive a column of labels from it, and list those")
         if name in types and not cells.accepts(types[name]):
-            raise JobError(f"per_unit.by: column {name!r} has type {types[name]}, but groups takes {cells.wanted}")
+            raise JobError(f"{place}.by: column {name!r} has type {types[name]}, but groups takes {cells.wanted}")
     return grouping.for_type(types.get)
 
 
@@ -264,13 +195,8 @@ def _made_types(recipe: UnitRecipe, kinds: Mapping[str, str | None], joined: Map
     if recipe.second is not None:
         named |= {*recipe.second.names}
     named -= set() if recipe.derivation.program is None else recipe.derivation.program.types.keys()
-    nothing = {
-        name: recipe.read_types.get(name) or joined.get(name) or arrow_type(kinds.get(name) or "NULL")
-        for name in named
-        if name not in joined
-    }
-    empty = pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing))
-    rows = Rows(empty, (RowsOfFile(0, Path("nothing"), 0),), 0, 0.0)
+    nothing = {name: recipe.read_types.get(name) or arrow_type(kinds.get(name) or "NULL") for name in named if name not in joined}
+    rows = rows_of_batch(pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing)))
     with recipe.derivation.opened() as deriving, opened() as database:
         encoded = recipe.encoded(rows, deriving)
         database.register("rows", encoded)

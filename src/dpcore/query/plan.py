@@ -13,6 +13,7 @@ from dpcore.query.composition import composed_by
 from dpcore.query.derivations import derivations_of, mend
 from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
+from dpcore.query.joins import JoinedTo, discovered, joined_in, joins_of, places_of, with_joined
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
 from dpcore.query.nested_groups import estimator_of
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from dpcore.tables.places import Place
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.derivation import Derivations
+    from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import UnitRecipe
     from dpcore.testing import KeyedRandom
 
@@ -111,6 +113,17 @@ class ReleasePlan(JobPlan):
     def source(self) -> Inputs:
         """The table whose rows are read."""
         return self.inputs.source if isinstance(self.inputs, UnitTable) else self.inputs
+
+    @property
+    def joins(self) -> list[UnitJoin]:
+        """The private tables that are joined, each once."""
+        return joined_in(self.recipe, self.derivations)
+
+    def with_joins(self, change: Callable[[UnitJoin], UnitJoin]) -> ReleasePlan:
+        """The same plan with other tables, each of which is changed once."""
+        recipe, derivations = with_joined(self.recipe, self.derivations, change)
+        inputs = replace(self.inputs, recipe=recipe) if recipe is not None and isinstance(self.inputs, UnitTable) else self.inputs
+        return replace(self, inputs=inputs, derivations=derivations)
 
     @property
     def reads_again(self) -> bool:
@@ -176,15 +189,28 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     """
     check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
     check_curator(job, curator=curator)
+    inputs, tables = found_inputs(job, others)
+    return written_plan(job, inputs, tables, overwrite=overwrite, curator=curator, others=[*others, *places_of(tables.values())])
+
+
+def found_inputs(job: ReleaseJob, others: Sequence[Place] = ()) -> tuple[Inputs, dict[str, Inputs]]:
+    """The files that a job reads: those of its input, and of each table that it joins by the path of that."""
     inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
-    check_inputs_are_tables(job, inputs.paths, others)
-    return written_plan(job, inputs, overwrite=overwrite, curator=curator, others=others)
+    tables = discovered(job, inputs)
+    check_inputs_are_tables(job, (path for each in (inputs, *tables.values()) for path in each.paths), others)
+    return inputs, tables
 
 
 def written_plan(
-    job: ReleaseJob, inputs: Inputs, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()
+    job: ReleaseJob,
+    inputs: Inputs,
+    tables: Mapping[str, Inputs] | None = None,
+    *,
+    overwrite: bool = False,
+    curator: bool = False,
+    others: Sequence[Place] = (),
 ) -> ReleasePlan:
-    """The plan of a job that writes its answers, for any input; the rest is that of `make_release_plan`."""
+    """The plan of a job that writes its answers, for any input and joined tables; the rest is that of `make_release_plan`."""
     reads = declared_reads(job)
     output = output_place(job.output.path, "output.path")
     files, states = _files_of(job, output), _states_of(job)
@@ -197,7 +223,7 @@ def written_plan(
         check_files_are_free(files, charge, overwrite=overwrite)
         return Publication([path for _, path in files], charge, overwrite=overwrite)
 
-    return planned(job, inputs, reads, output, publication, curator=curator)
+    return planned(job, inputs, reads, output, publication, curator=curator, tables=tables)
 
 
 def declared_reads(job: ReleaseJob) -> list[Read]:
@@ -219,7 +245,7 @@ def planned(
 ) -> ReleasePlan:
     """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs.
 
-    `tables` are public tables that are no files, by the paths that the job gives them.
+    `tables` are those that are joined, and public tables that are no files, by the paths that the job gives them.
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, found.answer_of)
@@ -249,7 +275,7 @@ def answers_of(
 ) -> tuple[ReleaseJob, Callable[[int, ReleaseJob], Estimator]]:
     """The job with the ε of each query, and what calibrates its answers for any ε; only schemas are read, and no place is looked at."""
     if inputs is None:
-        inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
+        inputs, tables = found_inputs(job)
     found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables)
     return composed_by(job, found.answer_of)[0], found.answer_of
 
@@ -289,13 +315,18 @@ class _Found:
 
 
 def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
+    unit = job.privacy.unit
+    joins = joins_of(job.join, (), JoinedTo(inputs, unit, of_made_rows=False), curator=curator, tables=tables)
     if job.per_unit is not None:
-        inputs = unit_table(job, job.privacy, job.per_unit, inputs, curator=curator, tables=tables)
+        own = job.privacy.null_rows_are_units
+        inputs = unit_table(job, job.per_unit, inputs, unit, null_is_unit=own, curator=curator, tables=tables, joins=joins)
+        made = JoinedTo(inputs, unit, of_made_rows=True)
+        joins = joins_of(job.per_unit.join, ("per_unit",), made, curator=curator, tables=tables)
     schemas = Schemas(inputs, job.privacy.unit)
     asked = [name for read in reads for name, _ in read.columns()]
     place = () if job.per_unit is None else ("per_unit",)
     conditions = tuple(query.where for query in job.query)
-    derivations = derivations_of(job.per_unit or job, place, conditions, inputs, asked, _grouped_by(job), tables)
+    derivations = derivations_of(job.per_unit or job, place, conditions, inputs, asked, _grouped_by(job), tables, joins)
     found = _Found(reads, schemas, derivations=derivations)
     reads = nested_reads(job.query, reads, found.derivations)
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]

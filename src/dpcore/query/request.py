@@ -12,8 +12,8 @@ from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
-from dpcore.query.per_unit import PerUnitSection
 from dpcore.query.query_sections import MAX_QUERIES, Accounting, QuerySection, ReleasePrivacy
+from dpcore.query.unit_sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, JoinSection, PerUnitSection
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
 from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, Section, tagged
@@ -32,7 +32,6 @@ __all__ = ["ENTRIES", "MAX_QUERIES", "Accounting", "QuerySection", "ReleaseJob",
 ENTRIES = Entries("query", "kind", QUERY_SECTIONS)
 FORMAT = 1
 """Format of the document that a release writes."""
-MAX_LOOKUPS, MAX_DERIVED = 2**6, 2**10
 
 
 class ReleaseOutput(Section):
@@ -56,6 +55,8 @@ class ReleaseJob(JobTables):
         Present in jobs whose noise must be repeatable; their output is not private.
     where : str or None
         A condition on rows: all others are not there.
+    join : list of JoinSection
+        The `[[join]]` entries: private tables of the same units, whose columns are joined before anything is looked up.
     lookup : list of LookupSection
         The `[[lookup]]` entries.
     derive : list of DeriveSection
@@ -74,6 +75,7 @@ class ReleaseJob(JobTables):
     privacy: ReleasePrivacy
     column: list[ColumnLabel] = Field(default_factory=list)
     where: ExpressionText | None = None
+    join: list[JoinSection] = Field(default_factory=list, max_length=MAX_JOINS)
     lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
     derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
     per_unit: PerUnitSection | None = None
@@ -118,13 +120,32 @@ class ReleaseJob(JobTables):
         return self
 
     @property
+    def joined(self) -> list[JoinSection]:
+        """All tables that are joined."""
+        return [*self.join, *([] if self.per_unit is None else self.per_unit.join)]
+
+    @model_validator(mode="after")
+    def _joined_tables_are_of_the_same_units(self) -> Self:
+        for section in self.joined:
+            if self.privacy.unit == "row":
+                raise PlacedError("join", text="needs privacy.unit, the column that says whose row it is: private tables are joined by it")
+            if self.ledger is not None and section.dataset not in {None, self.input.dataset}:
+                text = (
+                    f"{section.path!r} has dataset = {section.dataset!r}, and the input {self.input.dataset!r}: a ledger has one name for "
+                    "all tables of a set, which are protected together; give it in [input], and leave this one out"
+                )
+                raise PlacedError("join", text=text)
+        return self
+
+    @property
     def asked(self) -> Self:
         """The job as its queries see it, on the rows that are made of units: with their bounds, and what is derived of them."""
         made = self.per_unit
         if made is None:
             return self
         privacy = self.privacy.model_copy(update={"max_rows_per_unit": self.privacy.max_groups_per_unit or 1, "max_groups_per_unit": None})
-        return self.model_copy(update={"privacy": privacy, "lookup": made.lookup, "derive": made.derive, "where": made.where})
+        stage = {"join": made.join, "lookup": made.lookup, "derive": made.derive, "where": made.where}
+        return self.model_copy(update={"privacy": privacy, **stage})
 
     @model_validator(mode="after")
     def _each_query_bounds_units(self) -> Self:
@@ -372,6 +393,7 @@ class ReleaseJob(JobTables):
         """The sections about derived columns and rows, as far as they are there."""
         said = {
             "where": self.where,
+            "join": [plain(each, "join") for each in self.join],
             "lookup": [each.model_dump() for each in self.lookup],
             "derive": [each.model_dump() for each in self.derive],
             "per_unit": None if self.per_unit is None else plain(self.per_unit, "per_unit"),

@@ -164,7 +164,7 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
     if plan.series is not None and plan.series.is_stored:
         return plan, [None], 0  # a run before this one has drawn the answer, which is published now: no row is read
     job, plan = plan.job, replace(plan, job=plan.job.asked)
-    if job.per_unit is not None:
+    if plan.recipe is not None or plan.joins:
         plan = passes.make_rows(plan)
     if plan.unit_type is not None and plan.job.chooses_rows:
         passes.choose_rows(plan)

@@ -11,7 +11,6 @@ import pyarrow as pa
 from dpcore.tables.formats.checked import checked
 from dpcore.tables.inputs import Inputs
 from dpcore.tables.pieces import FileInfo, Piece, slices
-from dpcore.tables.rows import Rows, RowsOfFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,11 +61,6 @@ def planned(batch: pa.RecordBatch, names: Sequence[str], types: Mapping[str, pa.
     """Some columns of a batch, with the types of the plan."""
     order = {name: place for place, name in enumerate(names)}
     return pa.RecordBatch.from_arrays([_as_planned(batch.column(order[name]), kind) for name, kind in types.items()], list(types))
-
-
-def rows_of(batch: pa.RecordBatch) -> Rows:
-    """A batch as rows of no file."""
-    return Rows(batch, (RowsOfFile(0, PLACE, 0),), 0, 0.0)
 
 
 def _as_planned(cells: pa.Array, dtype: pa.DataType) -> pa.Array:

@@ -19,9 +19,10 @@ import pyarrow.compute as pc
 from dpcore.errors import DataError, DpcoreError, StorageError
 from dpcore.query.backend import UnitTable
 from dpcore.query.local_backend import LocalPasses
-from dpcore.spark.part_input import PartInput, planned, rows_of
+from dpcore.spark.part_input import PartInput, planned
 from dpcore.spark.spill_folders import spill_folder
 from dpcore.tables.progress import Silent
+from dpcore.tables.rows import rows_of_batch
 from dpcore.tables.sql.derivation import Derivations
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ class PartJob:
             for whole in batches:
                 for start in range(0, len(whole), derivation.most_rows):
                     batch = whole.slice(start, derivation.most_rows)
-                    passes = deriving.of(rows_of(planned(batch, self.info.names, types))).passes
+                    passes = deriving.of(rows_of_batch(planned(batch, self.info.names, types))).passes
                     yield batch if passes is None else batch.filter(pa.array(passes))
 
     def _input(self, batches: Iterable[pa.RecordBatch]) -> PartInput:

@@ -77,6 +77,6 @@ def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provena
     if from_file is not None:
         named |= {"digest": from_file.sha256, "settings": from_file.settings}
     if charge.earlier is None:
-        return Provenance(source, len(plan.inputs.paths), str(job), output, **named)
+        return Provenance(source, plan.inputs.origin["files"], str(job), output, **named)
     # How many files the earlier run read is not known.
     return Provenance(source, 1, str(job), output, made=charge.earlier.when, **named)

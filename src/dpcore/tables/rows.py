@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_right
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -43,6 +44,9 @@ class RowsOfFile:
     row: int
 
 
+NOWHERE = Path("no file")
+
+
 @dataclass(frozen=True, slots=True)
 class Rows:
     """Consecutive rows of an input, or some of them.
@@ -72,6 +76,11 @@ class Rows:
         row = row if self.taken is None else int(self.taken[row])
         part = self.parts[bisect_right(self.parts, row, key=lambda each: each.start) - 1]
         return part.path, part.row + row - part.start
+
+
+def rows_of_batch(batch: pa.RecordBatch) -> Rows:
+    """A batch as rows that lie in no file."""
+    return Rows(batch, (RowsOfFile(0, NOWHERE, 0),), 0, 0.0)
 
 
 def read_rows(inputs: Inputs, types: dict[str, pa.DataType], cut: Cut) -> Iterator[Rows]:

@@ -126,11 +126,12 @@ def truthful(publication: Publication) -> Iterator[None]:
 
 def source(plan: JobPlan, *, count_rows: bool = True) -> str:
     """Input of a plan in a line."""
-    files = len(plan.inputs.paths)
+    origin = plan.inputs.origin
+    files = origin["files"]
     rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
     if not count_rows:
         rows = "the number of rows is private"
-    return f"input   {plan.job.input.path} ({plan.inputs.format}, {files} file{'s' if files > 1 else ''}, {rows})"
+    return f"input   {plan.job.input.path} ({origin['format']}, {files} file{'s' if files > 1 else ''}, {rows})"
 
 
 def budget(job: JobFile) -> str:

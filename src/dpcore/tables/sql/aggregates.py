@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dpcore.sums import grid_of
+from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND, grid_of
 from dpcore.tables.sql.allowed import INTEGERS, kind_of
 from dpcore.tables.sql.arrow_values import readable
 
@@ -75,7 +75,7 @@ class Argument:
     def cells(self, batch: pa.RecordBatch) -> pa.Array:
         """The values of some rows."""
         cells = batch.column(self.name)
-        cells = readable(cells, self.kind) if self.is_column else cells
+        cells = readable(cells, self.kind) if self.is_column or kind_of(self.kind) == "DECIMAL" else cells
         return _one_zero(cells) if pa.types.is_floating(cells.type) else cells
 
 
@@ -220,7 +220,8 @@ def aggregate_of(found: Aggregation, arguments: tuple[Argument, ...]) -> Aggrega
     if name.startswith("bit_") and kinds[0] not in INTEGERS:
         raise AggregateError(f"calls {name!r} with a {kinds[0]}; it is for integers")
     if name in {"sum", "avg", "median"} and kinds[0] not in (numbers if name != "sum" else {*numbers, "BOOLEAN"}):
-        mend = f"; use quantile_disc({arguments[0].name}, 0.5)" if name == "median" else ""
+        cast = f", as in {name}(CAST(x AS DECIMAL(18, 2)))" if kinds[0] == "VARCHAR" else ""
+        mend = f"; use quantile_disc({arguments[0].name}, 0.5)" if name == "median" else cast
         raise AggregateError(f"calls {name!r} with a {kinds[0]}; it is for numbers{mend}")
     if name in {"sum", "avg"} and floats:
         key = "sum" if name == "sum" else "mean"
@@ -248,6 +249,10 @@ def bounded(argument: Argument, lower: float, upper: float, *, mean: bool) -> To
     """A sum or mean of numbers that are clamped, in steps of the grid of `dpcore.sums`, rounded once."""
     if kind_of(argument.kind) not in {*INTEGERS, *FLOATS, "DECIMAL"}:
         raise AggregateError(f"is of type {argument.kind}; bounds are for sums and means of numbers")
+    largest = max(abs(lower), abs(upper))
+    if not SMALLEST_BOUND <= largest <= LARGEST_BOUND:
+        span = f"[{SMALLEST_BOUND:.3g}, {LARGEST_BOUND:.3g}]"
+        raise AggregateError(f"has lower = {lower!r} and upper = {upper!r}; the larger magnitude of the two must be in {span}")
     return Total((argument,), mean=mean, bounds=(lower, upper))
 
 
@@ -268,12 +273,20 @@ def _steps(cells: pa.Array) -> list[pa.Array]:
         return [cells.cast(pa.int8())]
     if not pa.types.is_decimal(cells.type):
         return [cells]
-    words = np.frombuffer(cells.buffers()[1], np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells)]
+    words = _limbs(cells)
     mask = np.asarray(cells.is_null())
     if cells.type.precision <= WIDEST:
         return [pa.array(np.ascontiguousarray(words[:, 0]), mask=mask)]
     low = np.ascontiguousarray(words[:, 0]).view(np.uint64)
     return [pa.array(np.ascontiguousarray(words[:, 1]), mask=mask), pa.array(low, mask=mask)]
+
+
+def _limbs(cells: pa.Array) -> npt.NDArray[np.int64]:
+    """Decimals of 128 bits as their lower and upper words."""
+    data = cells.buffers()[1]
+    if data is None:  # there are no rows
+        return np.empty((0, 2), np.int64)
+    return np.frombuffer(data, np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells)]
 
 
 def _unscaled(cells: pa.Array) -> list[int]:
@@ -286,7 +299,7 @@ def _unscaled(cells: pa.Array) -> list[int]:
 
 def _words(sums: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
     """The lower words of sums as signed numbers, where these are the sums, and where there is none."""
-    words = np.frombuffer(sums.buffers()[1], np.int64).reshape(-1, 2)[sums.offset : sums.offset + len(sums)]
+    words = _limbs(sums)
     absent = np.asarray(sums.is_null())
     return words[:, 0], (words[:, 1] == words[:, 0] >> 63) & ~absent, absent
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dpcore.tables.sql.evaluation import Evaluation
     from dpcore.tables.sql.lookups import LookUp
     from dpcore.tables.sql.program import Program
+    from dpcore.tables.units.unit_joins import UnitJoin
 
     Mask = npt.NDArray[np.bool_]
 
@@ -37,14 +38,17 @@ class Derivation:
 
     Attributes
     ----------
+    joins : tuple of UnitJoin
+        Private tables whose columns are joined, those that the pass needs and those that decide which rows are there.
     lookups : tuple of LookUp
-        Public tables whose columns are joined, those that the pass needs.
+        Public tables whose columns are joined after them, those that the pass needs.
     program : Program or None
         Derived columns and conditions; None if there are none.
     where : str or None
         The condition of the job, by which the program gives it: other rows are not there.
     """
 
+    joins: tuple[UnitJoin, ...] = ()
     lookups: tuple[LookUp, ...] = ()
     program: Program | None = None
     where: str | None = None
@@ -52,15 +56,17 @@ class Derivation:
     @property
     def reads(self) -> tuple[str, ...]:
         """The columns of the input that it needs."""
-        joined = {name for lookup in self.lookups for name in lookup.columns}
-        read = () if self.program is None else self.program.reads
-        return tuple(dict.fromkeys([*(lookup.key for lookup in self.lookups), *(name for name in read if name not in joined)]))
+        tables: tuple[UnitJoin | LookUp, ...] = (*self.joins, *self.lookups)
+        joined = {name for table in tables for name in table.columns}
+        read = [*(table.key for table in tables), *(() if self.program is None else self.program.reads)]
+        return tuple(dict.fromkeys(name for name in read if name not in joined))
 
     @property
     def most_rows(self) -> int:
         """Rows of a piece, at most. It follows from the expressions and public tables alone, not from how long texts are."""
         made = 0 if self.program is None else self.program.row_bytes
-        return max(MADE_BYTES // max(made + sum(lookup.row_bytes for lookup in self.lookups), 1), 1)
+        made += sum(join.row_bytes for join in self.joins) + sum(lookup.row_bytes for lookup in self.lookups)
+        return max(MADE_BYTES // max(made, 1), 1)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Deriving]:
@@ -123,6 +129,9 @@ class Deriving:
         """What is derived of some rows."""
         batch, passes = rows.batch, None
         conditions: dict[str, Mask] = {}
+        for join in self._derivation.joins:
+            columns, known = join.of(batch.column(join.key))
+            batch, passes = _beside(batch, columns), both(passes, known)
         for lookup in self._derivation.lookups:
             batch = _beside(batch, lookup.of(batch.column(lookup.key)))
         program = self._derivation.program
@@ -130,7 +139,7 @@ class Deriving:
             found = self._evaluation.of(batch)
             conditions = found.conditions
             batch = _beside(batch, found.columns)
-            passes = None if self._derivation.where is None else conditions[self._derivation.where]
+            passes = passes if self._derivation.where is None else both(passes, conditions[self._derivation.where])
         return Derived(rows if batch is rows.batch else replace(rows, batch=batch), passes, conditions)
 
 
@@ -164,7 +173,7 @@ class Passing:
         key = self._queries[query] if self._queries else None
         if key not in self._known:
             condition = None if key is None else self._derived.conditions[key]
-            self._known[key] = self._part(_both(self._derived.passes, condition))
+            self._known[key] = self._part(both(self._derived.passes, condition))
         return self._known[key]
 
     def _part(self, passes: Mask | None) -> SelectedRows:
@@ -201,7 +210,8 @@ class SelectedRows:
         return values if self.kept is None else values[self.kept]
 
 
-def _both(one: Mask | None, other: Mask | None) -> Mask | None:
+def both(one: Mask | None, other: Mask | None) -> Mask | None:
+    """The rows of two masks, of which None has all."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -149,7 +149,7 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 def _parts(units: pa.Array, multiplier: int) -> npt.NDArray[np.uint16]:
     factor = np.uint64(multiplier)
-    hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else _hashed_bytes(units, factor)
+    hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else hashed_bytes(units, factor)
     parts = (hashed >> np.uint64(64 - PART_BITS)).astype(np.uint16)
     if units.null_count:
         parts[units.is_null().to_numpy(zero_copy_only=False)] = NAMELESS
@@ -168,7 +168,7 @@ def _mixed(words: npt.NDArray[np.uint64], factor: np.uint64) -> npt.NDArray[np.u
     return words
 
 
-def _hashed_bytes(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
+def hashed_bytes(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
     """A hash of names, eight bytes of all of them at a time."""
     _, offsets, data = units.buffers()
     width = np.int64 if pa.types.is_large_binary(units.type) else np.int32

@@ -75,13 +75,13 @@ class Reading:
             raise _StoppedError
 
 
-def in_background(plan: Planned, reading: Reading, spill: Path, update: Callable[[int, float], None], work: Callable[[], Answer]) -> Answer:
+def in_background(what: str, reading: Reading, spill: Path, update: Callable[[int, float], None], work: Callable[[], Answer]) -> Answer:
     """Do some work on the units on a separate thread, so that the calling thread stays free for signals.
 
     Parameters
     ----------
-    plan : Planned
-        Names the unit.
+    what : str
+        The work in words, for messages.
     reading : Reading
         How far the work has come. The work ends soon after it was stopped.
     spill : Path
@@ -107,7 +107,7 @@ def in_background(plan: Planned, reading: Reading, spill: Path, update: Callable
         except DpcoreError:
             raise
         except (OSError, pa.ArrowException):
-            raise StorageError(f"choosing rows per {plan.job.privacy.unit!r} failed; it may need more room in {spill.parent}") from None
+            raise StorageError(f"{what} failed; it may need more room in {spill.parent}") from None
         except BaseException:
             reading.stopped = True
             raise

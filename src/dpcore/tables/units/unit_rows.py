@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dpcore.tables.rows import Rows
     from dpcore.tables.sql.aggregates import Aggregate
     from dpcore.tables.sql.derivation import Deriving
-    from dpcore.tables.units.contributions import Planned
 
 HELD_BYTES = 384 << 20
 """Rows of the input that lie in memory; beyond them all go to disk, in parts."""
@@ -98,8 +97,18 @@ class UnitRecipe:
     def schema(self) -> pa.Schema:
         """Of the rows that are made."""
         labels = [] if self.second is None else zip(self.second.names, self._labels(), strict=True)
-        fields = [(self.unit, self.unit_type), *((name, each.type) for name, each in labels), *self.made_types.items()]
+        fields = [(self.unit, self.named_type), *((name, each.type) for name, each in labels), *self.made_types.items()]
         return pa.schema(fields)
+
+    @property
+    def words(self) -> str:
+        """The making in words."""
+        return f"making rows of each {self.unit!r}"
+
+    @property
+    def named_type(self) -> pa.DataType:
+        """The type of units in the rows that are made: text, where the input has no types."""
+        return pa.string() if pa.types.is_binary(self.unit_type) else self.unit_type
 
     @property
     def chosen_by(self) -> FileInfo:
@@ -155,7 +164,7 @@ class UnitRecipe:
     def finished(self, found: pa.RecordBatch) -> pa.RecordBatch:
         """Rows as later passes see them, of what the database has found."""
         columns = iter(found.columns)
-        made = [named_again(next(columns), self.unit_type)]
+        made = [named_again(next(columns), self.named_type)]
         if self.second is not None:
             numbers = next(columns)
             made += [labels.take(numbers) for labels in self._labels()]
@@ -204,7 +213,6 @@ class MadeRows:
 
 
 def make_rows(
-    plan: Planned,
     source: Inputs,
     recipe: UnitRecipe,
     spill: Path,
@@ -216,8 +224,6 @@ def make_rows(
 
     Parameters
     ----------
-    plan : Planned
-        Names the unit.
     source : Inputs
         What is read.
     recipe : UnitRecipe
@@ -237,7 +243,7 @@ def make_rows(
         If there is no room: the rows of a single unit may be too many for medians and other aggregates that hold all values.
     """
     work = _Making(source, recipe, spill, threads, piece_rows)
-    return in_background(plan, work.reading, spill, update, work.made)
+    return in_background(recipe.words, work.reading, spill, update, work.made)
 
 
 class _Making:
@@ -264,8 +270,7 @@ class _Making:
                     parts.finish()
                     self._make_each(parts)
         except duckdb.Error:  # whose messages may quote values
-            unit = self._recipe.unit
-            raise StorageError(f"making one row for each {unit!r} failed; the rows of one of them may be too many for the memory") from None
+            raise StorageError(f"{self._recipe.words} failed; the rows of one of them may be too many for the memory") from None
         return self._found
 
     def _read(self) -> None:

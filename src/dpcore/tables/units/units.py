@@ -163,13 +163,18 @@ def choose_rows(
         If there is no room.
     """
     choice = _Choice(plan, key, spill, grouping=grouping, refuse=refuse, by_value=by_value)
-    kept = in_background(plan, choice.reading, spill, update, lambda: choice.made(min(threads, CHOOSING_THREADS)))
+    kept = in_background(choosing_words(plan), choice.reading, spill, update, lambda: choice.made(min(threads, CHOOSING_THREADS)))
     if refuse and kept.first_over is not None:
         raise DataError(
             f"{place_of(choice.reading, kept.first_over)}: the {plan.job.privacy.unit!r} of this row has max_rows_per_unit = "
             f"{plan.job.privacy.rows_per_unit} rows before it; nothing was written"
         )
     return kept
+
+
+def choosing_words(plan: Planned) -> str:
+    """The choice in words."""
+    return f"choosing rows per {plan.job.privacy.unit!r}"
 
 
 class _Choice:
