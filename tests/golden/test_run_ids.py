@@ -237,7 +237,7 @@ def id_of_class_names(job: Any) -> str:
     if settings.get("output", {}).get("shards", 0) is None:
         del settings["output"]["shards"]
     for section in (settings, *settings.get("query", [])):
-        for key in ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon", "consistent", "per_unit"):
+        for key in ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon", "consistent", "per_unit", "join"):
             if not section.get(key, True):
                 del section[key]
     if settings["privacy"].get("accounting") == "basic":

@@ -18,7 +18,7 @@ UNBOUNDED = "an extreme value is one person's; use quantile"
 WORDS = {
     **dict.fromkeys(("filter", "query", "loc", "iloc"), "use where, with a condition in SQL"),
     **dict.fromkeys(("assign", "with_columns", "with_column", "eval"), "use derive, with expressions in SQL"),
-    **dict.fromkeys(("merge", "join"), "use lookup to add columns of a public table"),
+    **dict.fromkeys(("merge",), "use lookup to add columns of a public table, and join for those of a private one"),
     **dict.fromkeys(("groupby", "group"), "use group_by, with the groups that you declare"),
     **dict.fromkeys(("agg", "aggregate", "select"), "use batch to ask several queries at once"),
     **dict.fromkeys(("avg", "average"), "use mean"),
@@ -36,7 +36,7 @@ WORDS = {
     **dict.fromkeys(("size", "len", "shape"), "use count"),
 }
 """Words of pandas, polars and SQL for what tables do here."""
-OF_GROUPED = WORDS | dict.fromkeys(("where", "derive", "lookup", "group_by", "batch"), "call it before group_by")
+OF_GROUPED = WORDS | dict.fromkeys(("where", "derive", "lookup", "join", "group_by", "batch"), "call it before group_by")
 """The same for grouped tables, which cannot be narrowed further."""
 
 

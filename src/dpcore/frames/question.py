@@ -50,21 +50,27 @@ class View:
         The `[[derive]]` tables of a job.
     lookups : tuple of dict
         Its `[[lookup]]` tables.
-    tables : tuple of Source
+    tables : tuple of (str, Source)
+        Those of them that are frames, with their paths.
+    joins : tuple of dict
+        Its `[[join]]` tables.
+    joined : tuple of (str, Source)
         Those of them that are frames.
     query : dict
         Keys of every query: `where`, `group_by`, `groups`.
     found : FoundGroups or None
         Groups that only the data know.
     made : dict or None
-        Of the rows that are made of units: `per_unit` of a job, and its `where`, `derive` and `lookup`, which come before. The condition,
-        the derived columns and the look-ups above are then those of `per_unit`.
+        Of the rows that are made of units: `per_unit` of a job, and its `where`, `join`, `derive` and `lookup`, which come before. The
+        condition, the joins, the derived columns and the look-ups above are then those of `per_unit`.
     """
 
     condition: str | None = None
     derived: tuple[dict[str, Any], ...] = ()
     lookups: tuple[dict[str, Any], ...] = ()
     tables: tuple[tuple[str, FrameSource], ...] = ()
+    joins: tuple[dict[str, Any], ...] = ()
+    joined: tuple[tuple[str, FrameSource], ...] = ()
     query: Mapping[str, Any] = field(default_factory=dict)
     found: FoundGroups | None = None
     made: Mapping[str, Any] | None = None
@@ -75,12 +81,12 @@ class View:
 
     def of_units(self, section: Mapping[str, Any]) -> View:
         """With the rows that are made of each unit's rows."""
-        return View(tables=self.tables, made={**self.stage, "per_unit": section})
+        return View(tables=self.tables, joined=self.joined, made={**self.stage, "per_unit": section})
 
     @property
     def stage(self) -> dict[str, Any]:
-        """The condition, the derived columns and the look-ups, as far as there are any, as a job has them."""
-        said = {"where": self.condition, "derive": list(self.derived), "lookup": list(self.lookups)}
+        """The condition, the joins, the derived columns and the look-ups, as far as there are any, as a job has them."""
+        said = {"where": self.condition, "join": list(self.joins), "derive": list(self.derived), "lookup": list(self.lookups)}
         return {key: each for key, each in said.items() if each}
 
     @contextlib.contextmanager

@@ -189,10 +189,10 @@ class Session:
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
         """The plan of a job on this table; no row is read."""
-        from dpcore.frames.inputs import FrameInput, public_input_of
+        from dpcore.frames.inputs import FrameInput
         from dpcore.query.in_memory import make_unwritten_plan
 
-        tables = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
+        tables = self._tables(questions)
         inputs = self._input()
         try:
             plan = make_unwritten_plan(job, inputs, tables)
@@ -204,15 +204,21 @@ class Session:
 
     def planned(self, questions: Sequence[Question], target: Target, assumed: Assumed) -> Planned:
         """What the last question needs for a target; no row is read."""
-        from dpcore.frames.inputs import public_input_of
         from dpcore.query.planning import planned, plannings_of
 
-        tables = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
+        tables = self._tables(questions)
         try:
             *_, planning = plannings_of(self.job(questions, Limit(sys.float_info.max, ANY_DELTA, "basic")), self._input(), assumed, tables)
             return planned(planning, target, assumed)
         except JobError as error:
             raise _of_call(error, questions) from None
+
+    def _tables(self, questions: Sequence[Question]) -> dict[str, Inputs]:
+        """The tables that are joined and public ones, by the paths that the job gives them, as far as they are frames."""
+        from dpcore.frames.inputs import input_of, public_input_of
+
+        public = {name: public_input_of(source) for question in questions for name, source in question.view.tables}
+        return public | {name: input_of(source) for question in questions for name, source in question.view.joined}
 
     def _input(self) -> Inputs | None:
         """What is read; None for the files that the job names."""
@@ -245,7 +251,7 @@ class Session:
 
         entries = _named([{**question.entry, **question.view.query} for question in questions])
         shared: dict[str, Any] = {}
-        for key, tables in (("derive", "derived"), ("lookup", "lookups")):
+        for key, tables in (("join", "joins"), ("derive", "derived"), ("lookup", "lookups")):
             found = [table for question in questions for table in getattr(question.view, tables)]
             shared[key] = [table for place, table in enumerate(found) if table not in found[:place]]
         shared["where"] = questions[0].view.condition

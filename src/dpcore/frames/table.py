@@ -14,6 +14,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import labels
 from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
+from dpcore.frames.joining import joined
 from dpcore.frames.question import Question, View
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.frames.session import Budget, Session, warn_unused
@@ -206,6 +207,34 @@ class PrivateTable(Selectable):
             names = [section["by"]] if isinstance(section.get("by"), str) else section.get("by", [])
             section["groups"] = labels(records_of(groups, names) if is_frame(groups) else groups)
         return self._with(view.of_units(section))
+
+    def join(self, other: PrivateTable, *, how: Literal["left", "inner"] = "left") -> Self:
+        """Add what another private table of the same units has, joined on the unit.
+
+        Parameters
+        ----------
+        other : PrivateTable
+            One row for each unit, as its `per_unit` makes it. All of its columns are added.
+        how : {"left", "inner"}, default "left"
+            Whether rows of units that the other table does not have stay, without values, or are left out.
+
+        Returns
+        -------
+        PrivateTable
+            The table with these columns. It spends from the budget of this one, which then protects one unit with its rows in both tables.
+            What `other` spends by itself adds up with that, unless both have the same ledger.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a table has no unit, or `other` not one row for each, or they differ in their relation or engine. What else is wrong is found
+            with the first query.
+        """
+        if not isinstance(other, PrivateTable):
+            raise ParameterTypeError(
+                f"other must be a PrivateTable with one row for each unit, got {type(other).__name__}; a public table is joined by lookup"
+            )
+        return self._with(joined(self._session, self._view, (other._session, other._view), how))
 
     def _with(self, view: View) -> Self:
         table = object.__new__(type(self))

@@ -12,8 +12,9 @@ from dpcore._backend import default_threads
 from dpcore._disk.signals import Deferred
 from dpcore._validation import check_integer
 from dpcore.errors import StorageError, reason
+from dpcore.query.joins import found_inputs
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.plan import declared_reads, found_inputs, planned
+from dpcore.query.plan import declared_reads, planned
 from dpcore.query.run import document_of, measured
 from dpcore.tables.output.charge import Charge
 from dpcore.tables.output.publication import Publication
@@ -85,8 +86,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
     ReleasePlan
         For `answers`.
     """
-    if inputs is None:
-        inputs, tables = found_inputs(job)
+    inputs, tables = found_inputs(job, (), inputs, tables)
 
     def publication(spend: Spend) -> Unwritten:
         return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))

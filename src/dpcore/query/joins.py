@@ -10,9 +10,10 @@ import pyarrow as pa
 from dpcore.errors import JobError
 from dpcore.query.derivations import kinds_of, opened_stage
 from dpcore.query.per_unit import unit_table
-from dpcore.tables.checks import type_of_unit
+from dpcore.tables.checks import check_inputs_are_tables, type_of_unit
 from dpcore.tables.inputs import discover
 from dpcore.tables.mistakes import dotted_path
+from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import check_distinct
 from dpcore.tables.sources import place_of
 from dpcore.tables.sql.arrow_values import database_type
@@ -37,8 +38,8 @@ def sections_of(job: ReleaseJob) -> Iterator[tuple[Keys, JoinSection]]:
     yield from ((("per_unit", "join", position), section) for position, section in enumerate(made))
 
 
-def discovered(job: ReleaseJob, inputs: Inputs) -> dict[str, Inputs]:
-    """The tables that a job joins, by their paths.
+def discovered(job: ReleaseJob, inputs: Inputs, given: Mapping[str, Inputs] | None = None) -> dict[str, Inputs]:
+    """The tables that a job joins, by their paths; `given` are those that are no files.
 
     Raises
     ------
@@ -50,12 +51,24 @@ def discovered(job: ReleaseJob, inputs: Inputs) -> dict[str, Inputs]:
     found: dict[str, Inputs] = {}
     places: list[Place] = []
     for keys, section in sections_of(job):
+        if section.path in (given or {}):
+            continue
         key = f"{dotted_path(keys)}.path"
         table = discover(section.path, section.format, key)
         places += [(key, place_of(path)) for path in table.paths]
         found[section.path] = table
     check_distinct(places, [("input.path", place_of(path)) for path in inputs.paths])
     return found
+
+
+def found_inputs(
+    job: ReleaseJob, others: Sequence[Place] = (), given: Inputs | None = None, tables: Mapping[str, Inputs] | None = None
+) -> tuple[Inputs, dict[str, Inputs]]:
+    """What a job reads: its input, and by their paths the tables that it joins; those that are `given` are no files."""
+    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query)) if given is None else given
+    found = discovered(job, inputs, tables)
+    check_inputs_are_tables(job, (path for each in ([inputs] if given is None else []) + [*found.values()] for path in each.paths), others)
+    return inputs, {**found, **(tables or {})}
 
 
 def places_of(tables: Iterable[Inputs]) -> list[Place]:

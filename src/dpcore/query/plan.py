@@ -13,7 +13,7 @@ from dpcore.query.composition import composed_by
 from dpcore.query.derivations import derivations_of, mend
 from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
-from dpcore.query.joins import JoinedTo, discovered, joined_in, joins_of, places_of, with_joined
+from dpcore.query.joins import JoinedTo, found_inputs, joined_in, joins_of, places_of, with_joined
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
 from dpcore.query.nested_groups import estimator_of
@@ -25,19 +25,18 @@ from dpcore.query.request import ReleaseJob
 from dpcore.query.sensitivity import Contribution
 from dpcore.query.series import series_of
 from dpcore.query.units_of_answers import in_steps
-from dpcore.tables.checks import check_curator, check_inputs_are_tables, check_is, undeclared
-from dpcore.tables.inputs import discover, narrowest
+from dpcore.tables.checks import check_curator, check_is, undeclared
+from dpcore.tables.inputs import check_output_is_outside, narrowest
 from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
 from dpcore.tables.output.publication import Publication
 from dpcore.tables.output.state_file import StateFile
-from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import LOG, REPORT, output_place
 from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.tables.recorded import recorded
 from dpcore.tables.run_ids import plain
-from dpcore.tables.sections import OutputSection, key_of
+from dpcore.tables.sections import InputSection, OutputSection, key_of
 from dpcore.tables.units.row_random_bits import ByValue
 
 if TYPE_CHECKING:
@@ -193,14 +192,6 @@ def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool
     return written_plan(job, inputs, tables, overwrite=overwrite, curator=curator, others=[*others, *places_of(tables.values())])
 
 
-def found_inputs(job: ReleaseJob, others: Sequence[Place] = ()) -> tuple[Inputs, dict[str, Inputs]]:
-    """The files that a job reads: those of its input, and of each table that it joins by the path of that."""
-    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query))
-    tables = discovered(job, inputs)
-    check_inputs_are_tables(job, (path for each in (inputs, *tables.values()) for path in each.paths), others)
-    return inputs, tables
-
-
 def written_plan(
     job: ReleaseJob,
     inputs: Inputs,
@@ -215,6 +206,9 @@ def written_plan(
     output = output_place(job.output.path, "output.path")
     files, states = _files_of(job, output), _states_of(job)
     check_files(job, inputs, [*files, *(state.place for state in states)], others)
+    for section in job.joined:
+        for key, path in files:
+            check_output_is_outside(path, InputSection(path=section.path), key)
     for state in states:
         state.check_apart([*files, *(place for place in others if place[0] in (LOG, REPORT))])
 
@@ -274,8 +268,7 @@ def answers_of(
     job: ReleaseJob, inputs: Inputs | None, tables: Mapping[str, Inputs] | None = None
 ) -> tuple[ReleaseJob, Callable[[int, ReleaseJob], Estimator]]:
     """The job with the ε of each query, and what calibrates its answers for any ε; only schemas are read, and no place is looked at."""
-    if inputs is None:
-        inputs, tables = found_inputs(job)
+    inputs, tables = found_inputs(job, (), inputs, tables)
     found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables)
     return composed_by(job, found.answer_of)[0], found.answer_of
 

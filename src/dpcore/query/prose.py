@@ -14,7 +14,7 @@ from dpcore.pages.words import OWN_ROWS, protection_in_words, unnamed, whose
 from dpcore.query.fields import SKIP
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     import numpy.typing as npt
 
@@ -79,7 +79,53 @@ def release_protection(document: Mapping[str, Any]) -> str:
         if document.get(key)
     ]
     used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
-    return f"the guarantee protects {whose(unit)}, with all its rows{used}.{unnamed(unit)}"
+    tables = joins_of(document)
+    where = f" in {counted(len(tables) + 1, 'table')} together" if tables else ""
+    return f"the guarantee protects {whose(unit)}, with all its rows{where}{used}.{unnamed(unit)}{_other_budgets(tables)}"
+
+
+def joins_of(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The tables that are joined."""
+    return [*document.get("join", ()), *document.get("per_unit", {}).get("join", ())]
+
+
+def _other_budgets(tables: list[Mapping[str, Any]]) -> str:
+    return " What another ledger pays for answers about one of these tables adds up with this." if tables else ""
+
+
+def made_in_words(document: Mapping[str, Any]) -> list[str]:
+    """What is made of the rows of units, and joined, in sentences; of other jobs nothing."""
+    unit, made = plain_name(document["unit"].removesuffix(OWN_ROWS)), document.get("per_unit")
+    said = [_joined_in_words(table) for table in document.get("join", ())]
+    if made is None:
+        return said
+    by = made.get("by")
+    keys = "" if by is None else f" and {as_words([by] if isinstance(by, str) else by)}"
+    columns = ", ".join(f"{plain_name(name)} = {column_in_words(column)}" for name, column in made.get("columns", {}).items())
+    said.append(f"Answers are about one row for each {unit}{keys}, made of its rows{f': {columns}' if columns else ''}.")
+    said += [_joined_in_words(table) for table in made.get("join", ())]
+    if made.get("where"):
+        said.append(f"Of these, the rows for which {spaced(made['where'])}; how many these are is protected.")
+    return said
+
+
+def _joined_in_words(table: Mapping[str, Any]) -> str:
+    columns = ", ".join(f"{plain_name(name)} = {column_in_words(each)}" for name, each in table["per_unit"].get("columns", {}).items())
+    only = "; only those who are in it stay" if table["how"] == "inner" else ""
+    return f"Joined on the unit with {plain_name(table['path'])}{f': {columns}' if columns else ''}{only}."
+
+
+def column_in_words(column: str | Mapping[str, Any]) -> str:
+    """What a column is made of."""
+    if isinstance(column, str):
+        return spaced(column)
+    name = "sum" if column.get("sum") else "mean"
+    return f"{name}({spaced(column[name])}) of values in [{plain_number(column['lower'])}, {plain_number(column['upper'])}]"
+
+
+def as_words(names: Iterable[str]) -> str:
+    """Names in a sentence."""
+    return ", ".join(map(plain_name, names))
 
 
 def neighbours_in_words(document: Mapping[str, Any]) -> str:
@@ -89,16 +135,15 @@ def neighbours_in_words(document: Mapping[str, Any]) -> str:
         return f"Even whether {whose(unit)} was in the table is protected."
     if unit == "row":
         return "The number of rows is public; their contents are protected."
-    return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values is public; the contents of their rows are protected."
+    where = " in all tables together" if joins_of(document) else ""
+    return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values{where} is public; the contents of their rows are protected."
 
 
 def limits_in_words(document: Mapping[str, Any]) -> list[str]:
     """What the intervals do not say: the rows that were left out, and where they are wider than their confidence."""
-    said = (
-        [f"All answers are about the rows for which {spaced(document['where'])}; how many these are is protected."]
-        if document.get("where")
-        else []
-    )
+    whole = "Rows are made of" if document.get("per_unit") else "All answers are about"
+    said = [f"{whole} the rows for which {spaced(document['where'])}; how many these are is protected."] if document.get("where") else []
+    said += made_in_words(document)
     unit = document["unit"].removesuffix(OWN_ROWS)
     bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
     if document.get("max_groups_per_unit"):

@@ -20,6 +20,7 @@ from dpcore.errors import JobError, StorageError
 from dpcore.query.backend import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
+from dpcore.spark.joined_rows import MEETING, JoinedRows, joined_infos
 from dpcore.spark.part_tasks import PartJob, PartOfTotals, counts_of, listing, merged, together
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
@@ -31,7 +32,7 @@ from dpcore.tables.units.row_random_bits import ByValue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from dpcore.query.backend import Estimator, Measure
     from dpcore.query.plan import ReleasePlan
@@ -61,10 +62,12 @@ class SparkPasses:
         The table.
     progress : Progress
         Shows them.
+    joined : sequence of SparkInput, default ()
+        The tables that are joined to it.
     """
 
-    def __init__(self, table: SparkInput, progress: Progress) -> None:
-        self._table, self._progress = table, progress
+    def __init__(self, table: SparkInput, progress: Progress, joined: Sequence[SparkInput] = ()) -> None:
+        self._table, self._progress, self._joined = table, progress, joined
         self._spark = table.frame.sparkSession
         self._salt = secrets.randbits(63)
         self._chosen_by: ByValue | None = None
@@ -79,7 +82,7 @@ class SparkPasses:
         """Raise `JobError` if the statistics of queries whose groups are declared are too large: call it before a job is charged."""
         known = [None if _waits(estimator) else estimator.measure for estimator in plan.estimators]
         info = self._info(_columns(plan, _names_of(known)))
-        _check_size(len(PartJob.of(plan, together(known), info).added_up([]).packed()))
+        _check_size(len(PartJob.of(plan, together(known), info, joined_infos(plan)).added_up([]).packed()))
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
         """The same: the task that has all rows of a unit makes what its queries are about, in each pass alike."""
@@ -115,7 +118,8 @@ class SparkPasses:
         try:
             return watched(self._spark, action, self._progress, stage)
         finally:
-            self._table.snapshot.check(self._table.frame)
+            for table in (self._table, *self._joined):
+                table.snapshot.check(table.frame)
 
     def _choice(self, plan: ReleasePlan) -> ByValue | None:
         """How units choose: in each pass, and in each attempt at a task, alike. Rows that are equal in what a job reads are one to it."""
@@ -144,7 +148,7 @@ class SparkPasses:
         every = self._table.info.names
         info = self._info(_columns(plan, names) or set(list(plan.read_types)[:1]))
         places = {name: every.index(name) for name in info.names}
-        job = PartJob.of(replace(plan, by_value=self._choice(plan)), measures, info)
+        job = PartJob.of(replace(plan, by_value=self._choice(plan)), measures, info, joined_infos(plan))
         # By place: two columns may have one name, or names that Spark takes for one.
         whole = self._table.frame.toDF(*map(str, range(len(every))))
         columns = [*map(str, places.values())]
@@ -159,6 +163,10 @@ class SparkPasses:
             frame = frame if named is None else named
         else:
             frame = frame.where(f"`{unit}` IS NOT NULL")  # they take part in nothing
+        if plan.joins:
+            joined = JoinedRows(plan.joins, job.joined, self._salt)
+            frame = joined.beside(frame, unit, columns, self._alone(frame))
+            return job, frame.repartition(self._shuffled(frame), MEETING).select(*joined.order(columns))
         if (plan.job.where if plan.recipe is None else plan.recipe.derivation.where) is not None:
             frame = frame.mapInArrow(functools.partial(part_functions.filtered, stamp(), job), frame.schema)
         return job, self._by(frame, unit).select(*(f"`{place}`" for place in columns))
@@ -170,10 +178,17 @@ class SparkPasses:
         """
         from pyspark.sql import functions as F  # noqa: N812
 
-        unit, salt = F.col(f"`{column}`"), F.lit(self._salt)
+        unit = F.col(f"`{column}`")
+        return frame.repartition(
+            self._shuffled(frame), F.when(unit.isNull(), self._alone(frame)).otherwise(F.xxhash64(F.lit(self._salt), unit))
+        )
+
+    def _alone(self, frame: DataFrame) -> Column:
+        """Where a row goes that names no unit."""
+        from pyspark.sql import functions as F  # noqa: N812
+
         own = [name for name in NAMES if name in frame.columns] or frame.columns
-        alone = F.xxhash64(salt, *(F.col(f"`{name}`") for name in own))
-        return frame.repartition(self._shuffled(frame), F.when(unit.isNull(), alone).otherwise(F.xxhash64(salt, unit)))
+        return F.xxhash64(F.lit(self._salt), *(F.col(f"`{name}`") for name in own))
 
     def _shuffled(self, frame: DataFrame) -> int:
         """Partitions of a shuffle: as many as the input has, or as many as the session wants if somebody has set it."""

@@ -7,6 +7,7 @@ order they come, and in which order parts are merged. What looks at a whole unit
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pickle
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
     from dpcore.query.backend import Measure
     from dpcore.query.plan import ReleasePlan
+    from dpcore.tables.inputs import Inputs
     from dpcore.tables.pieces import FileInfo
+    from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import UnitRecipe
 
 REPLACEMENT = "\ufffd"
@@ -107,19 +110,24 @@ class PartJob:
         What a pass adds up for each query.
     info : FileInfo
         The columns of the rows, in their order, with their types.
+    joined : tuple of FileInfo, default ()
+        The same of the tables that are joined. A batch then has rows of all: the columns of each table, and last the number of the one that
+        its row is of, 0 for the table itself.
     """
 
     plan: ReleasePlan = field(repr=False)
     recipe: UnitRecipe | None = field(repr=False)
     measures: Sequence[Measure | None] = field(repr=False)
     info: FileInfo = field(repr=False)
+    joined: tuple[FileInfo, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, plan: ReleasePlan, measures: Sequence[Measure | None], info: FileInfo) -> PartJob:
+    def of(cls, plan: ReleasePlan, measures: Sequence[Measure | None], info: FileInfo, joined: tuple[FileInfo, ...] = ()) -> PartJob:
         """Of a plan on the driver, which keeps the ledger and the output."""
         nothing = cast("Any", None)
         job = plan.job.model_copy(update={"ledger": None})
-        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), plan.recipe, measures, info)
+        plan = plan.with_joins(lambda join: replace(join, source=nothing))
+        return cls(replace(plan, inputs=nothing, publication=nothing, output=Path(), job=job), plan.recipe, measures, info, joined)
 
     @property
     def chooses_rows(self) -> bool:
@@ -155,11 +163,20 @@ class PartJob:
                     passes = deriving.of(rows_of_batch(planned(batch, self.info.names, types))).passes
                     yield batch if passes is None else batch.filter(pa.array(passes))
 
-    def _input(self, batches: Iterable[pa.RecordBatch]) -> PartInput:
-        if self.info.types is None and self.plan.unit_type is not None:
-            unit = self.info.names.index(self.plan.job.privacy.unit)
-            batches = [_legible(batch, unit) for batch in batches] if isinstance(batches, list) else (_legible(b, unit) for b in batches)
-        return PartInput.of(self.info, batches)
+    def _planned(self, batches: Iterable[pa.RecordBatch]) -> ReleasePlan:
+        """The plan for the rows of a task."""
+        plan, tables = self.plan, _split(batches, [self.info, *self.joined]) if self.joined else [batches]
+        unit = None if plan.unit_type is None else plan.job.privacy.unit
+        inputs: Inputs = _input(self.info, unit, tables[0])
+        if self.recipe is not None:
+            inputs = UnitTable.of(inputs, self.recipe)
+        others = zip(self.joined, tables[1:], strict=True)
+
+        def sourced(join: UnitJoin) -> UnitJoin:
+            info, rows = next(others)
+            return replace(join, source=_input(info, join.recipe.unit, rows))
+
+        return replace(plan, inputs=inputs).with_joins(sourced)
 
     @contextlib.contextmanager
     def _passes(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[LocalPasses, ReleasePlan]]:
@@ -167,9 +184,9 @@ class PartJob:
         with guarded(), spill_folder() as folder:
             passes = LocalPasses(_Room(folder / "spill"), 1, Silent())
             batches = list(batches) if self.chooses_rows and self.recipe is None else batches
-            plan = replace(self.plan, inputs=self._input(batches))
-            if self.recipe is not None:
-                plan = passes.make_rows(replace(plan, inputs=UnitTable.of(plan.inputs, self.recipe)))
+            plan = self._planned(batches)
+            if self.recipe is not None or self.joined:
+                plan = passes.make_rows(plan)
             if self.chooses_rows:
                 passes.choose_rows(plan)
             yield passes, plan
@@ -185,6 +202,27 @@ def guarded() -> Iterator[None]:
     except Exception as error:
         kind = type(error).__name__
         raise StorageError(f"a task could not read its rows ({kind}); what the library says is not shown") from None
+
+
+def _input(info: FileInfo, unit: str | None, batches: Iterable[pa.RecordBatch]) -> PartInput:
+    """Rows of a table whose units are text as it is written, if there are units."""
+    if info.types is None and unit is not None:
+        place = info.names.index(unit)
+        batches = [_legible(batch, place) for batch in batches] if isinstance(batches, list) else (_legible(b, place) for b in batches)
+    return PartInput.of(info, batches)
+
+
+def _split(batches: Iterable[pa.RecordBatch], infos: Sequence[FileInfo]) -> list[list[pa.RecordBatch]]:
+    """The rows of each table: they have their places in batches whose last column says of which one a row is."""
+    ends = list(itertools.accumulate(len(info.names) for info in infos))
+    found: list[list[pa.RecordBatch]] = [[] for _ in infos]
+    for batch in batches:
+        tables = batch.column(ends[-1]).to_numpy()
+        for number, (info, end) in enumerate(zip(infos, ends, strict=True)):
+            rows = batch.select(range(end - len(info.names), end)).filter(pa.array(tables == number))
+            if len(rows):
+                found[number].append(rows)
+    return found
 
 
 def _legible(batch: pa.RecordBatch, unit: int) -> pa.RecordBatch:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.errors import ParameterTypeError
+from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
@@ -20,9 +20,10 @@ from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.table_source import SparkSource, checked_frame
 from dpcore.spark.watching import unlogged
 from dpcore.tables.partitions import declared_sorts
+from dpcore.tables.sections import InputSection
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from dpcore.tables.progress import Shown
 
@@ -32,6 +33,7 @@ def release(
     frame: DataFrame | None,
     job: str | Path | Mapping[str, Any] | ReleaseJob,
     *,
+    joined: Mapping[str, DataFrame] | None = None,
     overwrite: bool = False,
     progress: Shown = None,
 ) -> TableResult | dict[str, TableResult]:
@@ -44,6 +46,8 @@ def release(
     job : str, Path, mapping or ReleaseJob
         A TOML file, or a job as `tomllib` loads it. A mapping may leave out `input` if there is a `frame`, and `output` if it writes
         nothing.
+    joined : mapping of str to pyspark.sql.DataFrame, optional
+        The tables that `[[join]]` of the job names, by their `path`. Default: Spark reads those as it does `[input]`.
     overwrite : bool, default False
         Accept an output that exists.
     progress : callable or Progress, optional
@@ -91,14 +95,40 @@ def release(
     declared = declared_sorts(parsed.query)
     inputs = table_of(session, parsed.input, declared) if frame is None else SparkInput.of(frame, parsed.input.path)
     is_written = parsed.output.path != NOWHERE
-    others = input_places(inputs.snapshot.files)
-    plan = written_plan(parsed, inputs, overwrite=overwrite, others=others) if is_written else make_unwritten_plan(parsed, inputs)
+    tables = _joined(session, parsed, inputs, joined or {})
+    others = input_places([*inputs.snapshot.files, *(file for table in tables.values() for file in table.snapshot.files)])
+    if is_written:
+        plan = written_plan(parsed, inputs, tables, overwrite=overwrite, others=others)
+    else:
+        plan = make_unwritten_plan(parsed, inputs, tables)
     document = answered_by_spark(plan, session, progress, is_written=is_written)
     places = range(len(plan.estimators))
     source = SparkSource(inputs.frame, parsed.input.path)
     answers = Answered(source.native, source.name, document, TablePlan.of(plan), places)
     found = {each["name"]: TableResult(answers, place) for place, each in enumerate(document["queries"])}
     return found if len(found) > 1 else next(iter(found.values()))
+
+
+def _joined(session: SparkSession, job: ReleaseJob, inputs: SparkInput, frames: Mapping[str, DataFrame]) -> dict[str, SparkInput]:
+    """The tables that a job joins, by their paths; raises `JobError` if two of them are one."""
+    found: dict[str, SparkInput] = {}
+    named = {section.path for section in job.joined}
+    for path in frames:
+        if path not in named:
+            raise ParameterError(f"joined has {path!r}, and the job joins {', '.join(map(repr, sorted(named))) or 'no table'}")
+    read = {*inputs.snapshot.files}
+    for section in job.joined:
+        frame = frames.get(section.path)
+        table = (
+            table_of(session, InputSection(path=section.path, format=section.format))
+            if frame is None
+            else SparkInput.of(checked_frame(frame), section.path)
+        )
+        if section.path in found or read & {*table.snapshot.files}:
+            raise JobError(f"join.path = {section.path!r} reads files that another table of the job has; a table is not joined to itself")
+        read |= {*table.snapshot.files}
+        found[section.path] = table
+    return found
 
 
 def _job_of(job: object, frame: object) -> ReleaseJob:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore.query.in_memory import answered
 from dpcore.query.run import published
+from dpcore.spark.joined_rows import joined_tables
 from dpcore.spark.part_passes import SparkPasses, moves_rows
 from dpcore.spark.repeated_rows import check_repeats
 from dpcore.spark.settings import check, check_durable
@@ -28,9 +29,11 @@ def answered_by_spark(plan: ReleasePlan, session: SparkSession, progress: Shown 
     check(session)
     if plan.job.ledger is not None:
         check_durable(session, plan.job.ledger.path)
-    check_repeats(table.frame, is_moved=moves_rows(plan))
+    joined = joined_tables(plan)
+    for each in (table, *joined):
+        check_repeats(each.frame, is_moved=moves_rows(plan))
     shown = shown_by(progress)
-    passes = SparkPasses(table, shown)
+    passes = SparkPasses(table, shown, joined)
     passes.check_sizes(plan)
     check_workers(session)
     return (published if is_written else answered)(plan, lambda _: passes, shown)

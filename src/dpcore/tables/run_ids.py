@@ -78,9 +78,16 @@ def run_ids(job: JobFile) -> tuple[str, ...]:
     for section in ("input", "output", "ledger"):
         if said[section]:
             path = said[section]["path"]
-            said[section]["path"] = path if is_address(path) else str(Path(path).absolute())
+            said[section]["path"] = _absolute(path)
+    for stage in (said, said.get("per_unit", {})):
+        for joined in stage.get("join", ()):
+            joined["path"] = _absolute(joined["path"])
     known = {"kind": job.WORD, "job": said, "files": _digests(said)}
     return tuple(_digest(known | {"stream_version": stream}) for stream in range(STREAM_VERSION, FIRST_STREAM - 1, -1))
+
+
+def _absolute(path: str) -> str:
+    return path if is_address(path) else str(Path(path).absolute())
 
 
 def canonical(job: JobFile) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from dpcore._terminal import make_table
 from dpcore.jobs.commands import words
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 from dpcore.query.document import Noise, error_in_own_unit, noise_in_own_unit
-from dpcore.query.prose import spaced
+from dpcore.query.prose import as_words, column_in_words, spaced
+from dpcore.tables.run_ids import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from dpcore.query.document import Estimator
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import QuerySection, ReleaseJob
+    from dpcore.query.unit_sections import JoinSection, MadeSection, PerUnitSection
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
@@ -37,12 +39,28 @@ def describe(plan: ReleasePlan) -> str:
 
 def _derived(job: ReleaseJob) -> list[str]:
     """What is derived, and which rows are asked about."""
-    lines = [
-        f"lookup  {', '.join(map(plain_name, each.columns))} of {plain_name(each.path)} by {plain_name(each.key)}" for each in job.lookup
-    ]
-    lines += [f"derive  {plain_name(each.name)} = {spaced(each.sql)}" for each in job.derive]
-    lines += [] if job.where is None else [f"where   {spaced(job.where)}"]
+    made = job.per_unit
+    lines = _of_stage(job)
+    if made is not None:
+        by = f" and {as_words(made.keys)}" if made.keys else ""
+        lines += [f"made    a row for each {plain_name(job.privacy.unit)}{by}", *_columns(made), *_of_stage(made)]
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
+
+
+def _of_stage(stage: ReleaseJob | PerUnitSection | JoinSection | MadeSection) -> list[str]:
+    """What is joined, looked up and derived, and which rows stay."""
+    lines = []
+    for each in getattr(stage, "join", ()):
+        kind = "" if each.how == "left" else ", only units that it has"
+        lines.append(f"join    {plain_name(each.path)} on {plain_name(each.unit or 'the unit')}{kind}")
+        lines += [f"        {line}" for line in [*_of_stage(each), *_columns(each.per_unit), *_of_stage(each.per_unit)]]
+    lines += [f"lookup  {as_words(each.columns)} of {plain_name(each.path)} by {plain_name(each.key)}" for each in stage.lookup]
+    lines += [f"derive  {plain_name(each.name)} = {spaced(each.sql)}" for each in stage.derive]
+    return lines + ([] if stage.where is None else [f"where   {spaced(stage.where)}"])
+
+
+def _columns(made: MadeSection) -> list[str]:
+    return [f"made    {plain_name(name)} = {column_in_words(plain(column, ''))}" for name, column in made.columns.items()]
 
 
 def query_table(plan: ReleasePlan) -> Table:
