@@ -60,10 +60,15 @@ UNITS = {
     "unit": {"unit": "unit", "max_rows_per_unit": 2},
     "made": {"unit": "unit"},
     "made by key": {"unit": "unit", "max_groups_per_unit": 2},
+    "joined": {"unit": "unit", "max_rows_per_unit": 2},
 }
 AGGREGATES = {"v": "max(v)", "w": "min(w)", "h": "max(h)", "c": "max(c)", "p": "max(p)", "q": "min(q)"}
 MADE = {"made": AGGREGATES | {"g": "min(g)"}, "made by key": AGGREGATES | {"by": "g", "groups": ["a", "b", "z"]}}
 """What is made of the rows of a unit, with the names of what it is made of: one row, or one for each of two keys."""
+JOINED = {"g": pa.string(), "w": pa.float64()}
+"""Columns of another table, of which one row for each unit is made and joined."""
+THEIRS: list[tuple[tuple[str, float], ...]] = [(), (("a", 3.0),), (("b", 0.0), ("b", -1.0))]
+"""What the unit may have in it."""
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
 CHANGES_LOSS = {
@@ -133,6 +138,7 @@ def document(folder, queries, unit, relation):
         "version": 1, "input": {"path": str(folder / "in.parquet")}, "output": {"path": str(folder / "o.json")},
         "privacy": {"max_epsilon": 1e6, "max_delta": 0.1, "relation": relation, **UNITS[unit]}, "query": [keys, *queries],
         **({"per_unit": MADE[unit]} if unit in MADE else {}),
+        **({"join": [{"path": str(folder / "other.parquet"), "per_unit": {"g": "min(g)", "w": "max(w)"}}]} if unit == "joined" else {}),
     }  # fmt: skip
 
 
@@ -146,15 +152,25 @@ def rows_of(rows, columns):
 def plan_of(folder, cases, unit, relation, columns):
     """A plan for all of these cases, where the groups "a" and "b" were released."""
     (row,) = rows_of(OWN[:1], columns)
+    columns = own_columns(columns, unit)
     one = pa.table({name: pa.array([value], kind) for value, (name, kind) in zip(row, columns.items(), strict=True)})
+    write_table(pa.table({"unit": [1], "g": ["a"], "w": [1.0]}), folder / "other.parquet")
     write_table(one.append_column("unit", pa.array([1])), folder / "in.parquet")
     plan = make_release_plan(parse_release_job(document(folder, [case.query(unit) for case in cases], unit, relation)))
     return knowing(plan, [b"a", b"b"])
 
 
+def own_columns(columns, unit):
+    """Those of the table itself: others have the names of what is joined."""
+    return {f"own {name}" if unit == "joined" and name in JOINED else name: kind for name, kind in columns.items()}
+
+
 def tables_of(unit, relation, columns):
     public = unit == "row" and relation == "replace"
     others = [rows_of(rows, columns) for rows in OTHERS]
+    if unit == "joined":
+        both = [(rows, [(row[2], row[1]) for row in some]) for rows, some in zip(others, OTHERS, strict=True)]
+        return Tables.pairs_of(both, rows_of(OWN[1:5], columns), 2, relation, THEIRS)
     return Tables.of(others, rows_of(OWN, columns), 1 if unit == "row" else 2, relation, public=public)
 
 
@@ -166,7 +182,7 @@ def worst(plan, place, statistics, pairs):
 def enumerated(folder, cases, unit, relation, columns, monkeypatch):
     """The loss of each case, and that of its broken twin."""
     tables, plan = tables_of(unit, relation, columns), plan_of(folder, cases, unit, relation, columns)
-    statistics = Statistics(plan, tables, columns, folder / "spill")
+    statistics = Statistics(plan, tables, own_columns(columns, unit), folder / "spill", JOINED)
     found = {case: statistics.of(place) for place, case in enumerate(cases, 1)}
     loss = {case: worst(plan, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
     with monkeypatch.context() as broken:

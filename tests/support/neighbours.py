@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,33 +47,57 @@ class Tables:
     ----------
     rows : list
         For each table the rows of others, and those of the one unit.
+    joined : list
+        The same of the table that is joined to it; without rows of one that is joined to nothing.
     pairs : ndarray of shape (pairs, 2)
         Places of neighbours.
     """
 
     rows: list[tuple[Sequence[Row], Sequence[Row]]]
     pairs: Array
+    joined: list[tuple[Sequence[Row], Sequence[Row]]] = field(default_factory=list)
 
     @classmethod
     def of(cls, others: Sequence[Sequence[Row]], own: Sequence[Row], most: int, relation: str, *, public: bool) -> Tables:
         """All that one unit may own, at most so many rows, beside each of several tables of others; a replaced row is always there."""
         owned = [rows for size in range(int(public), most + 1) for rows in itertools.combinations_with_replacement(own, size)]
         tables = [(rest, mine) for rest in others for mine in owned]
-        size = len(owned)
-        there = range(len(owned))
-        empty = owned.index(()) if () in owned else None
-        inside = list(itertools.combinations(there, 2)) if relation == "replace" else [(empty, place) for place in there if place != empty]
-        pairs = [(start + one, start + other) for start in range(0, len(tables), size) for one, other in inside]
-        return cls(tables, np.array(pairs))
+        return cls(tables, _pairs(owned, (), len(others), relation))
+
+    @classmethod
+    def pairs_of(
+        cls, others: Sequence[tuple[Sequence[Row], Sequence[Row]]], own: Sequence[Row], most: int, relation: str, theirs: Sequence[Any]
+    ) -> Tables:
+        """All pairs of tables that one unit may be in: at most so many rows of the one, and one of several choices of rows of the other."""
+        mine = [rows for size in range(most + 1) for rows in itertools.combinations_with_replacement(own, size)]
+        owned = list(itertools.product(mine, theirs))
+        both = [(rest, mine) for rest in others for mine in owned]
+        rows, joined = ([(rest[side], mine[side]) for rest, mine in both] for side in (0, 1))
+        return cls(rows, _pairs(owned, ((), ()), len(others), relation), joined)
 
     def batch(self, columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
         """The rows of all tables, with their units and tables; units of different tables are different, and the one unit is the first."""
-        everything = [(place, 0 if mine else 1 + i, row) for place, parts in enumerate(self.rows) for mine, i, row in _of_table(parts)]
-        values = list(zip(*(row for _, _, row in everything), strict=True))
-        arrays = [pa.array(column, kind) for column, kind in zip(values, columns.values(), strict=True)]
-        tables = np.array([place for place, _, _ in everything])
-        units = tables * UNITS + np.array([unit for _, unit, _ in everything])
-        return pa.RecordBatch.from_arrays([*arrays, pa.array(units), pa.array(tables)], [*columns, UNIT, TABLE])
+        return _batch(self.rows, columns)
+
+    def other_batch(self, columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+        """The same of the tables that are joined."""
+        return _batch(self.joined, columns)
+
+
+def _pairs(owned: Sequence[Any], nothing: Any, others: int, relation: str) -> Array:
+    """Places of neighbours among all that one unit may own, beside each of several tables of others."""
+    there, empty = range(len(owned)), owned.index(nothing) if nothing in owned else None
+    inside = list(itertools.combinations(there, 2)) if relation == "replace" else [(empty, place) for place in there if place != empty]
+    return np.array([(start + one, start + other) for start in range(0, others * len(owned), len(owned)) for one, other in inside])
+
+
+def _batch(tables: list[tuple[Sequence[Row], Sequence[Row]]], columns: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    everything = [(place, 0 if mine else 1 + i, row) for place, parts in enumerate(tables) for mine, i, row in _of_table(parts)]
+    values = list(zip(*(row for _, _, row in everything), strict=True))
+    arrays = [pa.array(column, kind) for column, kind in zip(values, columns.values(), strict=True)]
+    tables = np.array([place for place, _, _ in everything])
+    units = tables * UNITS + np.array([unit for _, unit, _ in everything])
+    return pa.RecordBatch.from_arrays([*arrays, pa.array(units), pa.array(tables)], [*columns, UNIT, TABLE])
 
 
 def _of_table(parts: tuple[Sequence[Row], Sequence[Row]]) -> Iterator[tuple[bool, int, Row]]:
@@ -115,13 +139,21 @@ class Statistics:
         Their columns.
     spill : Path
         A folder.
+    other_columns : mapping of str to pyarrow.DataType, optional
+        Columns of the tables that are joined.
     """
 
-    def __init__(self, plan: ReleasePlan, tables: Tables, columns: Mapping[str, pa.DataType], spill: Path) -> None:
+    def __init__(
+        self, plan: ReleasePlan, tables: Tables, columns: Mapping[str, pa.DataType], spill: Path,
+        other_columns: Mapping[str, pa.DataType] | None = None,
+    ) -> None:  # fmt: skip
         self._plan, self._tables, self._spill = plan, tables, spill
         batch = tables.batch(columns)
         if isinstance(plan.inputs, UnitTable):
             batch = _made(plan.inputs.recipe, batch)
+        if plan.joins:
+            other = tables.other_batch(other_columns or {})
+            plan = plan.with_joins(lambda join: join.holding([_made(join.recipe, other)]))
         derivations = plan.derivations
         with (Derivation() if derivations is None else derivations.adding).opened() as deriving:
             derived = deriving.of(Rows(batch, (RowsOfFile(0, Path("in"), 0),), 0, 1.0))
