@@ -50,10 +50,14 @@ AGGREGATES = {
 }  # fmt: skip
 MADE: dict[str, dict[str, Any]] = {
     "made": AGGREGATES | {"g": "mode(g)"},
-    "made by key": AGGREGATES | {"by": "g", "groups": ["a", "b", "d", "e"]},
+    "made by key": AGGREGATES | {"more": "max(more)", "by": "g", "groups": ["a", "b", "d", "e"]},
 }
 """`per_unit`: what is made of the rows of a person, with the names of what it is made of."""
-EVERY_UNIT: dict[str, dict[str, Any]] = UNITS | {"made": {"unit": "person"}, "made by key": {"unit": "person", "max_groups_per_unit": 2}}
+EVERY_UNIT: dict[str, dict[str, Any]] = UNITS | {
+    "made": {"unit": "person"},
+    "made by key": {"unit": "person", "max_groups_per_unit": 2},
+    "joined": {"unit": "person", "max_rows_per_unit": 3},
+}
 TYPES = {
     "person": pa.int64(), "v": pa.float64(), "w": pa.float64(), "g": pa.string(), "c": pa.int64(), "p": pa.int64(), "q": pa.int64(),
     "code": pa.string(), "day": pa.date32(), "paid": pa.decimal128(7, 2), "name": pa.string(),
@@ -146,15 +150,31 @@ def weights(folder: Path) -> Path:
     return path
 
 
+def others(folder: Path) -> Path:
+    """Another table of some of the persons, with rows of nobody, and persons of its own."""
+    path = folder / "others.parquet"
+    who = [None if i % 11 == 3 else i * 37 % 100 for i in range(150)]
+    pq.write_table(pa.table({"who": pa.array(who, pa.int32()), "x": [float(i % 13) / 2 for i in range(150)]}), path)
+    return path
+
+
 def document(folder: Path, unit: str, *, relation: str = "replace", key: bytes | None = KEY, where: str | None = None) -> dict[str, Any]:
     """The job, without input and output."""
-    stage = {
+    is_joined = unit in MADE or unit == "joined"
+    half = "w / 2 + p // q" + (" + coalesce(more, 0)" if is_joined else "")
+    stage: dict[str, Any] = {
         "lookup": [{"path": str(weights(folder)), "key": "g", "columns": ["weight"]}],
-        "derive": [{"name": "half", "sql": "w / 2 + p // q"}],
+        "derive": [{"name": "half", "sql": half}],
     }
+    join = {"path": str(others(folder)), "unit": "who", "how": "left" if unit == "joined" else "inner", "where": "x > 1"}
+    joined = {"join": [join | {"per_unit": {"more": "max(x)"}}]} if is_joined else {}
+    before: dict[str, Any] = joined
+    if unit == "made":
+        before, stage = {}, stage | joined
     return {
         "version": 1,
         "privacy": {"max_epsilon": 1e9, "max_delta": 0.5, "relation": relation, **EVERY_UNIT[unit]},
+        **before,
         **(stage if unit not in MADE else {"per_unit": MADE[unit] | stage}),
         "query": list(queries(unit)),
         **({} if where is None else {"where": where}),

@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from dpcore.query.plan import ReleasePlan
 from dpcore.query.statistics import Measure
+from dpcore.spark.joined_rows import joined_infos
 from dpcore.spark.part_tasks import PartJob, counts_of, listing, merged, together
-from dpcore.tables.pieces import FileInfo
+from dpcore.tables.pieces import Cut, FileInfo
+from dpcore.tables.rows import read_rows
 
 
 class PartPasses:
@@ -25,8 +27,8 @@ class PartPasses:
         chance = random.Random(seed)
         places = [chance.randrange(parts) for _ in range(len(rows))]
         self._by_value = plan.by_value
+        of_units: dict[Any, int] = {}
         if plan.unit_type is not None and together:
-            of_units: dict[Any, int] = {}
             units = rows.column(plan.job.privacy.unit).to_pylist()
             places = [place if unit is None else of_units.setdefault(unit, place) for unit, place in zip(units, places, strict=True)]
         order = chance.sample(range(len(rows)), len(rows))
@@ -34,6 +36,27 @@ class PartPasses:
             rows.take(pa.array([i for i in order if places[i] == part], pa.int64())).to_batches(max_chunksize=100) for part in range(parts)
         ]
         self._info = FileInfo(tuple(rows.column_names), rows.schema, None)
+        self._joined = joined_infos(plan)
+        for number, (join, info) in enumerate(zip(plan.joins, self._joined, strict=True), 1):
+            other = pa.Table.from_batches([each.batch for each in read_rows(join.source, dict(info.types or {}), Cut(40))])
+            units = other.column(join.recipe.unit).to_pylist()
+            where = [None if unit is None else of_units.setdefault(unit, chance.randrange(parts)) for unit in units]
+            for part, batches in enumerate(self._parts):
+                own = other.take(pa.array([i for i, place in enumerate(where) if place == part], pa.int64()))
+                batches += [self._of_table(number, batch) for batch in own.to_batches(max_chunksize=30)]
+        if self._joined:
+            self._parts = [
+                [self._of_table(0, each) if len(each.schema) == len(rows.schema) else each for each in part] for part in self._parts
+            ]
+
+    def _of_table(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of one of the tables among those of all."""
+        columns = []
+        for table, info in enumerate([self._info, *self._joined]):
+            types = info.types or {}
+            columns += [batch.column(name) if table == number else pa.nulls(len(batch), types[name]) for name in info.names]
+        columns.append(pa.array([number] * len(batch), pa.int32()))
+        return pa.RecordBatch.from_arrays(columns, [*map(str, range(len(columns)))])
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
         """Each task makes those of its units."""
@@ -44,7 +67,7 @@ class PartPasses:
 
     def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """The statistics of all parts."""
-        job = PartJob.of(replace(plan, by_value=self._by_value), together(measures), self._info)
+        job = PartJob.of(replace(plan, by_value=self._by_value), together(measures), self._info, self._joined)
         total = merged([job.added_up(iter(part)).packed() for part in reversed(self._parts)])
         assert total is not None
         job = replace(job, measures=listing(measures))
@@ -55,7 +78,7 @@ class PartPasses:
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Any]) -> Any:
         """The keys of all parts."""
-        job = PartJob.of(replace(plan, by_value=self._by_value), [], self._info)
+        job = PartJob.of(replace(plan, by_value=self._by_value), [], self._info, self._joined)
         batches = [batch for part in self._parts for batch in job.counted(place, iter(part))]
         counted = pa.Table.from_batches(batches).group_by("key").aggregate([("n", "sum")]).sort_by("key")
         return work(pa.table({"key": counted.column("key"), "n": counted.column("n_sum")}).to_batches())
