@@ -158,3 +158,56 @@ def test_refusals_of_tables():
         PrivateTable(table(), unit="unit").per_unit(n=3)
     with pytest.raises(JobError, match=r"per_unit\.n"):
         PrivateTable(table(), unit="unit").per_unit(n="first(cost)").count(epsilon=1.0)
+
+
+NAMES = ["a", "b", "a", None, "c"]
+NUMBERS = [1, 2, 1, None, 3]
+TYPES = {
+    "string": pa.array(NAMES), "large_string": pa.array(NAMES, pa.large_string()), "string_view": pa.array(NAMES, pa.string_view()),
+    "labels": pa.array(NAMES).dictionary_encode(), "int8": pa.array(NUMBERS, pa.int8()), "date": pa.array(NUMBERS, pa.date32()),
+    "uint64": pa.array([each and each + 2**63 for each in NUMBERS], pa.uint64()), "timestamp": pa.array(NUMBERS, pa.timestamp("us")),
+    "instant": pa.array(NUMBERS, pa.timestamp("ms", "UTC")),
+    "date64": pa.array(NUMBERS, pa.date32()).cast(pa.date64()), "csv": pa.array(NAMES),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("keys", [{}, {"by": "text", "groups": ["x", "y"]}])
+@pytest.mark.parametrize("kind", TYPES)
+def test_units_of_every_type(tmp_path, kind, keys):
+    """Of a file without types, too, in which units, keys and arguments are text."""
+    source = tmp_path / ("in.csv" if kind == "csv" else "in.parquet")
+    write_table(pa.table({"unit": TYPES[kind], "text": ["x", "y", "y", "x", "x"], "v": [1, 2, 3, 4, 5]}), source)
+    per_unit = {"v": "sum(CAST(v AS BIGINT))", "x": "bool_or(text = 'x')", **keys}
+    total = {"name": "v", "kind": "sum", "column": "v", "lower": 0, "upper": 9, "epsilon": 1e6, "missing": 0}
+    job = job_of(tmp_path, per_unit, {"max_epsilon": 1e7, **({"max_groups_per_unit": 2} if keys else {})})
+    job |= {"input": {"path": str(source)}, "query": [{"name": "n", "kind": "count", "epsilon": 1e6}, total]}
+    found = release(make_release_plan(parse_release_job(job)))["queries"]
+    assert found[0]["value"] == (4 if keys else 3)
+    assert found[1]["value"] == pytest.approx(11, abs=0.01)
+
+
+@pytest.mark.parametrize("digits", ["4, 1", "9, 2", "18, 2", "38, 2"])
+def test_sums_and_means_of_computed_decimals(tmp_path, digits):
+    write_table(pa.table({"unit": [1, 1, 2], "v": [1.1, 2.2, 3.3]}), tmp_path / "in.parquet")
+    per_unit = {"s": f"sum(CAST(v AS DECIMAL({digits})))", "m": f"avg(CAST(v AS DECIMAL({digits})))"}
+    queries = [{"name": each, "kind": "sum", "column": each, "lower": 0, "upper": 9, "epsilon": 1e6, "missing": 0} for each in per_unit]
+    job = job_of(tmp_path, per_unit, {"max_epsilon": 1e7}) | {"query": queries}
+    found = release(make_release_plan(parse_release_job(job)))["queries"]
+    assert [query["value"] for query in found] == pytest.approx([6.6, 4.95], abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("per_unit", "said"),
+    [
+        ({"x": {"sum": "cost", "lower": 0, "upper": 1e308}}, "the larger magnitude of the two must be in"),
+        ({"x": {"sum": "cost", "lower": 0, "upper": 1e-300}}, "the larger magnitude of the two must be in"),
+        ({"columns": 3}, "per_unit.columns"),
+        ({"columns": {"n": "count(*)"}, "n": "count(cost)"}, "n is a key of the table and of its columns"),
+        ({"x": "sum(text)"}, "CAST(x AS DECIMAL(18, 2))"),
+    ],
+)
+def test_other_mistakes_are_told(tmp_path, per_unit, said):
+    write_table(table(), tmp_path / "in.parquet")
+    with pytest.raises(JobError, match=r"per_unit") as caught:
+        make_release_plan(parse_release_job(job_of(tmp_path, per_unit)))
+    assert said in str(caught.value)
