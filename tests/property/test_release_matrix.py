@@ -65,9 +65,9 @@ UNITS = {
 AGGREGATES = {"v": "max(v)", "w": "min(w)", "h": "max(h)", "c": "max(c)", "p": "max(p)", "q": "min(q)"}
 MADE = {"made": AGGREGATES | {"g": "min(g)"}, "made by key": AGGREGATES | {"by": "g", "groups": ["a", "b", "z"]}}
 """What is made of the rows of a unit, with the names of what it is made of: one row, or one for each of two keys."""
-JOINED = {"g": pa.string(), "w": pa.float64()}
+JOINED = {"w": pa.float64(), "q": pa.int64()}
 """Columns of another table, of which one row for each unit is made and joined."""
-THEIRS: list[tuple[tuple[str, float], ...]] = [(), (("a", 3.0),), (("b", 0.0), ("b", -1.0))]
+THEIRS: list[tuple[tuple[float, int], ...]] = [(), ((3.0, 1),), ((0.0, 1), (-1.0, 1)), ((3.0, 0),)]
 """What the unit may have in it."""
 RELATIONS = ("replace", "add_remove")
 SETTINGS = list(itertools.product(UNITS, RELATIONS))
@@ -138,7 +138,7 @@ def document(folder, queries, unit, relation):
         "version": 1, "input": {"path": str(folder / "in.parquet")}, "output": {"path": str(folder / "o.json")},
         "privacy": {"max_epsilon": 1e6, "max_delta": 0.1, "relation": relation, **UNITS[unit]}, "query": [keys, *queries],
         **({"per_unit": MADE[unit]} if unit in MADE else {}),
-        **({"join": [{"path": str(folder / "other.parquet"), "per_unit": {"g": "min(g)", "w": "max(w)"}}]} if unit == "joined" else {}),
+        **({"join": [{"path": str(folder / "other.parquet"), "per_unit": {"w": "max(w)", "q": "min(q)"}}]} if unit == "joined" else {}),
     }  # fmt: skip
 
 
@@ -154,7 +154,7 @@ def plan_of(folder, cases, unit, relation, columns):
     (row,) = rows_of(OWN[:1], columns)
     columns = own_columns(columns, unit)
     one = pa.table({name: pa.array([value], kind) for value, (name, kind) in zip(row, columns.items(), strict=True)})
-    write_table(pa.table({"unit": [1], "g": ["a"], "w": [1.0]}), folder / "other.parquet")
+    write_table(pa.table({"unit": [1], "w": [1.0], "q": [1]}), folder / "other.parquet")
     write_table(one.append_column("unit", pa.array([1])), folder / "in.parquet")
     plan = make_release_plan(parse_release_job(document(folder, [case.query(unit) for case in cases], unit, relation)))
     return knowing(plan, [b"a", b"b"])
@@ -169,8 +169,8 @@ def tables_of(unit, relation, columns):
     public = unit == "row" and relation == "replace"
     others = [rows_of(rows, columns) for rows in OTHERS]
     if unit == "joined":
-        both = [(rows, [(row[2], row[1]) for row in some]) for rows, some in zip(others, OTHERS, strict=True)]
-        return Tables.pairs_of(both, rows_of(OWN[1:5], columns), 2, relation, THEIRS)
+        both = [(rows, [(row[1], row[6]) for row in some]) for rows, some in zip(others[1:], OTHERS[1:], strict=True)]
+        return Tables.pairs_of(both, rows_of(OWN[:4], columns), 2, relation, THEIRS)
     return Tables.of(others, rows_of(OWN, columns), 1 if unit == "row" else 2, relation, public=public)
 
 

@@ -17,7 +17,7 @@ from dpcore.batch import release as on_one_machine
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError, StorageError
 from dpcore.spark import part_passes, release, repeated_rows
 from dpcore.testing import KeyedRandom
-from support.every_query import job_text, table, weights
+from support.every_query import job_text, others, table, weights
 from support.jobs import KEY
 
 ROWS, PEOPLE = 500, 60
@@ -225,3 +225,66 @@ def test_a_public_table_of_spark_is_looked_up(spark, folder):
         pq.read_table(weights(folder)), key="g", columns=["weight"]
     ).sum("weight", epsilon=1.0, lower=0, upper=4, missing=0)  # fmt: skip
     assert found.value == wanted.value
+
+
+# Tables that are joined
+
+JOIN = {"path": "others.parquet", "unit": "who", "how": "inner", "per_unit": {"more": "max(x)"}}
+JOINED = [*LIGHT, {"name": "more", "kind": "sum", "column": "more", "lower": 0, "upper": 5, "missing": 0, "epsilon": 1.0}]
+
+
+def test_joined_tables_are_files_or_frames(spark, folder):
+    """A job whose other table Spark reads, one with a frame in its place, and tables that are joined: the answers of one machine."""
+    path = others(folder)
+    join = JOIN | {"path": str(path)}
+    wanted = by_name(here(folder, join=[join], query=JOINED))
+    assert answers(release(read(spark, folder), written(folder, "file", join=[join], query=JOINED))) == wanted
+    frame = spark.read.parquet(str(path)).repartition(3)
+    assert answers(release(read(spark, folder), job(join=[JOIN], query=JOINED), joined={"others.parquet": frame})) == wanted
+    one = PrivateTable(read(spark, folder), unit="person", max_rows_per_unit=3, rng=KeyedRandom(KEY))
+    with one.join(PrivateTable(frame, unit="who").per_unit(more="max(x)"), how="inner").batch(epsilon=3.0) as batch:
+        found = [
+            batch.count(epsilon=1.0), batch.sum("v", epsilon=1.0, lower=-1, upper=3, missing=2),
+            batch.sum("more", epsilon=1.0, lower=0, upper=5, missing=0),
+        ]  # fmt: skip
+    assert [each.document["value"] for each in found] == [wanted[name]["value"] for name in ("n", "sum", "more")]
+
+
+def test_joined_tables_of_text(spark, folder):
+    """Of a CSV, whose units are text as it is written."""
+    columns = table(ROWS, PEOPLE)
+    text = pa.array([None if each is None else f"p{each}" for each in columns.column("person").to_pylist()])
+    pq.write_table(columns.set_column(0, "person", text), folder / "in.parquet")
+    rows = pq.read_table(others(folder))
+    names = pa.array([None if each is None else f"p{each}" for each in rows.column("who").to_pylist()])
+    pa_csv.write_csv(pa.table({"who": names, "x": rows.column("x")}), folder / "others.csv")
+    join = JOIN | {"path": str(folder / "others.csv"), "per_unit": {"more": {"sum": "CAST(x AS DOUBLE)", "lower": 0, "upper": 9}}}
+    wanted = by_name(here(folder, join=[join], query=JOINED))
+    assert answers(release(read(spark, folder), written(folder, "text", join=[join], query=JOINED))) == wanted
+
+
+def test_what_cannot_be_joined_on_spark_is_refused(spark, folder):
+    path = others(folder)
+    frame = spark.read.parquet(str(path))
+    with pytest.raises(JobError, match="a table is not joined to itself"):
+        release(read(spark, folder), job(join=[JOIN | {"path": str(folder / "in.parquet"), "unit": "person"}], query=JOINED))
+    with pytest.raises(ParameterError, match="joined has 'else'"):
+        release(read(spark, folder), job(join=[JOIN], query=JOINED), joined={"else": frame})
+    one = PrivateTable(read(spark, folder), unit="person", max_rows_per_unit=3)
+    with pytest.raises(ParameterError, match="one engine"):
+        one.join(PrivateTable(pq.read_table(path), unit="who").per_unit(more="max(x)"))
+    with pytest.raises(JobError, match="is the same file as"):
+        release(read(spark, folder), written(folder, "w", join=[JOIN | {"path": str(path)}], query=JOINED, output={"path": str(path)}))
+
+
+def test_a_joined_table_that_changes_ends_the_job(spark, folder, monkeypatch):
+    path = others(folder)
+    run = part_passes.SparkPasses._run
+
+    def changing(self, action, stage):
+        pq.write_table(pq.read_table(path).slice(1), path)
+        return run(self, action, stage)
+
+    monkeypatch.setattr(part_passes.SparkPasses, "_run", changing)
+    with pytest.raises(StorageError, match="the input changed while it was read"):
+        release(read(spark, folder), job(join=[JOIN | {"path": str(path)}], query=JOINED))

@@ -91,6 +91,8 @@ Optional keys:
                           all queries
     [[derive]]            name, sql: a column that is computed from the others of its row
     [[lookup]]            path, key, columns: columns of a public table
+    [[join]]              path, unit, how = "left" or "inner", where, per_unit: another private table of the same units, joined by the unit
+    [per_unit]            name = "count(*)" and others: one row for each unit; by, groups, join, lookup, derive, where
     lower, upper, grid    may be dates, times and durations, for columns of such: 2013-01-31, "PT1H30M"
     bounds                "private" finds lower and upper, or the range of a grid, for bounds_epsilon of the query's epsilon
     max_sum_per_unit      for sum, with a column as unit: bounds the sum of a unit's values in place of its rows

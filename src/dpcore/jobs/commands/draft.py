@@ -98,6 +98,10 @@ max_epsilon = 1.0             # what all answers together may reveal about one r
 # rows = "count(*)"           # or max(x), mode(x), bool_or(x = 'a'), sum(x) of integers
 # total = {{ sum = "cost", lower = 0, upper = 100 }}             # of floats, each within bounds
 
+# [[join]]                    # what another private table has of the same persons, one row for each
+# path = "others.parquet"
+# per_unit = {{ plan = "min(plan)" }}
+
 # [ledger]                    # a budget over many jobs: dpcore ledger create {stem}.ledger --epsilon 4
 # path = "{stem}.ledger"
 
