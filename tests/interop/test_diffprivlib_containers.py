@@ -211,7 +211,7 @@ NESTED = [[3], [3, 4], (), np.array([3, 4]), [[3]], pa.array([3])]
 
 
 @pytest.mark.parametrize("name", OBJECT_COLUMNS)
-@pytest.mark.parametrize("cell", NESTED, ids=repr)
+@pytest.mark.parametrize("cell", NESTED, ids=[f"{type(each).__name__} {place}" for place, each in enumerate(NESTED)])
 def test_a_list_in_a_cell_is_no_number_and_decides_nothing(name: str, cell: Any) -> None:
     make = COLUMNS[name]
     for cells in ([cell, 4, 2], [4, 2, cell], [cell, cell, 3], [cell] * 3 + [3]):

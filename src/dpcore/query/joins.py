@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -11,10 +12,11 @@ from dpcore.errors import JobError
 from dpcore.query.derivations import kinds_of, opened_stage
 from dpcore.query.per_unit import unit_table
 from dpcore.tables.checks import check_inputs_are_tables, type_of_unit
-from dpcore.tables.inputs import discover
+from dpcore.tables.inputs import check_output_is_outside, discover
 from dpcore.tables.mistakes import dotted_path
 from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import check_distinct
+from dpcore.tables.sections import InputSection
 from dpcore.tables.sources import place_of
 from dpcore.tables.sql.arrow_values import database_type
 from dpcore.tables.units.unit_joins import UnitJoin, held
@@ -69,6 +71,12 @@ def found_inputs(
     found = discovered(job, inputs, tables)
     check_inputs_are_tables(job, (path for each in ([inputs] if given is None else []) + [*found.values()] for path in each.paths), others)
     return inputs, {**found, **(tables or {})}
+
+
+def check_outside(job: ReleaseJob, files: Iterable[Place]) -> None:
+    """Raise `JobError` if the next run would read a file that the job writes as a part of a table that it joins."""
+    for section, (key, path) in itertools.product(job.joined, files):
+        check_output_is_outside(path, InputSection(path=section.path), key)
 
 
 def places_of(tables: Iterable[Inputs]) -> list[Place]:
@@ -177,10 +185,8 @@ def _named(dtype: pa.DataType) -> str:
 
 def joined_in(recipe: UnitRecipe | None, derivations: Derivations | None) -> list[UnitJoin]:
     """The tables that are joined in passes over rows, each once."""
-    found: dict[int, UnitJoin] = {}
-    for derivation in _derivations(recipe, derivations):
-        found |= {id(join): join for join in derivation.joins}
-    return list(found.values())
+    found = {id(join): join for derivation in _derivations(recipe, derivations) for join in derivation.joins}
+    return [join for join in found.values() if isinstance(join, UnitJoin)]
 
 
 def _derivations(recipe: UnitRecipe | None, derivations: Derivations | None) -> list[Derivation]:

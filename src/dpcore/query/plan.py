@@ -13,7 +13,7 @@ from dpcore.query.composition import composed_by
 from dpcore.query.derivations import derivations_of, mend
 from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
-from dpcore.query.joins import JoinedTo, found_inputs, joined_in, joins_of, places_of, with_joined
+from dpcore.query.joins import JoinedTo, check_outside, found_inputs, joined_in, joins_of, places_of, with_joined
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
 from dpcore.query.nested_groups import estimator_of
@@ -26,7 +26,7 @@ from dpcore.query.sensitivity import Contribution
 from dpcore.query.series import series_of
 from dpcore.query.units_of_answers import in_steps
 from dpcore.tables.checks import check_curator, check_is, undeclared
-from dpcore.tables.inputs import check_output_is_outside, narrowest
+from dpcore.tables.inputs import narrowest
 from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
@@ -36,7 +36,7 @@ from dpcore.tables.places import LOG, REPORT, output_place
 from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
 from dpcore.tables.recorded import recorded
 from dpcore.tables.run_ids import plain
-from dpcore.tables.sections import InputSection, OutputSection, key_of
+from dpcore.tables.sections import OutputSection, key_of
 from dpcore.tables.units.row_random_bits import ByValue
 
 if TYPE_CHECKING:
@@ -119,7 +119,18 @@ class ReleasePlan(JobPlan):
         return joined_in(self.recipe, self.derivations)
 
     def with_joins(self, change: Callable[[UnitJoin], UnitJoin]) -> ReleasePlan:
-        """The same plan with other tables, each of which is changed once."""
+        """The same plan with other tables.
+
+        Parameters
+        ----------
+        change : callable
+            Makes another table of one that is joined; it is called once for each.
+
+        Returns
+        -------
+        ReleasePlan
+            The plan with the tables that it made.
+        """
         recipe, derivations = with_joined(self.recipe, self.derivations, change)
         inputs = replace(self.inputs, recipe=recipe) if recipe is not None and isinstance(self.inputs, UnitTable) else self.inputs
         return replace(self, inputs=inputs, derivations=derivations)
@@ -206,9 +217,7 @@ def written_plan(
     output = output_place(job.output.path, "output.path")
     files, states = _files_of(job, output), _states_of(job)
     check_files(job, inputs, [*files, *(state.place for state in states)], others)
-    for section in job.joined:
-        for key, path in files:
-            check_output_is_outside(path, InputSection(path=section.path), key)
+    check_outside(job, files)
     for state in states:
         state.check_apart([*files, *(place for place in others if place[0] in (LOG, REPORT))])
 

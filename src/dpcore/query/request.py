@@ -13,7 +13,7 @@ from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
 from dpcore.query.query_sections import MAX_QUERIES, Accounting, QuerySection, ReleasePrivacy
-from dpcore.query.unit_sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, JoinSection, PerUnitSection
+from dpcore.query.unit_sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, JoinSection, MadeSection, PerUnitSection
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
 from dpcore.tables.budget import refuse_overspending
 from dpcore.tables.fields import Name, Section, tagged
@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from dpcore.query.query_sections import Grouped
 
 
-__all__ = ["ENTRIES", "MAX_QUERIES", "Accounting", "QuerySection", "ReleaseJob", "checked_job", "unused_in_words", "within_budget"]
+__all__ = [
+    "ENTRIES", "MAX_QUERIES", "Accounting", "JoinSection", "MadeSection", "PerUnitSection", "QuerySection", "ReleaseJob", "checked_job",
+    "unused_in_words", "within_budget",
+]  # fmt: skip
 
 ENTRIES = Entries("query", "kind", QUERY_SECTIONS)
 FORMAT = 1

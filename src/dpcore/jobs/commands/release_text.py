@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Privacy
     from dpcore.query.document import Estimator
     from dpcore.query.plan import ReleasePlan
-    from dpcore.query.request import QuerySection, ReleaseJob
-    from dpcore.query.unit_sections import JoinSection, MadeSection, PerUnitSection
+    from dpcore.query.request import JoinSection, MadeSection, PerUnitSection, QuerySection, ReleaseJob
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
 ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."

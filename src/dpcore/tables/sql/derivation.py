@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dpcore.tables.sql.evaluation import Evaluation
     from dpcore.tables.sql.lookups import LookUp
     from dpcore.tables.sql.program import Program
-    from dpcore.tables.units.unit_joins import UnitJoin
 
     Mask = npt.NDArray[np.bool_]
 
@@ -32,13 +31,32 @@ MADE_BYTES = 1 << 27
 """Texts that are made of a piece, at most: Arrow has no array of text with 2^31 bytes, so that one row more would end a job."""
 
 
+class Joined(Protocol):
+    """A private table that is joined to rows; see `tables.units.unit_joins`."""
+
+    @property
+    def key(self) -> str:
+        """The column of units of the rows."""
+
+    @property
+    def columns(self) -> dict[str, pa.Array]:
+        """What is joined."""
+
+    @property
+    def row_bytes(self) -> int:
+        """The most bytes of text that one row may get."""
+
+    def of(self, cells: pa.Array) -> tuple[dict[str, pa.Array], Mask | None]:
+        """The columns for rows of these units, and which rows stay; None if all do."""
+
+
 @dataclass(frozen=True, slots=True)
 class Derivation:
     """What is derived in one pass over the rows.
 
     Attributes
     ----------
-    joins : tuple of UnitJoin
+    joins : tuple of Joined
         Private tables whose columns are joined, those that the pass needs and those that decide which rows are there.
     lookups : tuple of LookUp
         Public tables whose columns are joined after them, those that the pass needs.
@@ -48,7 +66,7 @@ class Derivation:
         The condition of the job, by which the program gives it: other rows are not there.
     """
 
-    joins: tuple[UnitJoin, ...] = ()
+    joins: tuple[Joined, ...] = ()
     lookups: tuple[LookUp, ...] = ()
     program: Program | None = None
     where: str | None = None
@@ -56,7 +74,7 @@ class Derivation:
     @property
     def reads(self) -> tuple[str, ...]:
         """The columns of the input that it needs."""
-        tables: tuple[UnitJoin | LookUp, ...] = (*self.joins, *self.lookups)
+        tables: tuple[Joined | LookUp, ...] = (*self.joins, *self.lookups)
         joined = {name for table in tables for name in table.columns}
         read = [*(table.key for table in tables), *(() if self.program is None else self.program.reads)]
         return tuple(dict.fromkeys(name for name in read if name not in joined))

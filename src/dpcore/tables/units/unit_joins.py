@@ -1,7 +1,7 @@
 """Another private table, of which one row for each unit is made and joined to the rows of the same units.
 
-A row gets what was made of the rows of its own unit, and nothing else: rows that name no unit get nothing, and no unit has several rows on
-the other side, because they are made by grouping and not tested. So what one unit has in all tables together decides about its own rows
+A row gets what was made of the rows of its own unit. Rows that name no unit get nothing, and no unit has several rows on the other
+side, because they are made by grouping and not tested. So what one unit has in all tables together decides about its own rows
 alone, and neighbouring sets of tables differ in the rows of one unit, as those of one table do.
 """
 

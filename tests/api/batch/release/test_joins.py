@@ -19,7 +19,7 @@ from dpcore.query.prose import limits_in_words
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 
-UNITS = 300
+UNITS, ROWS = 300, 2_000
 RIGHT = {"plan": "min(plan)", "paid": "sum(paid)"}
 QUERIES = [
     {"name": "rows", "kind": "count", "group_by": "plan", "groups": ["basic", "full"], "epsilon": 2.0},
@@ -29,7 +29,7 @@ QUERIES = [
 
 def visits():
     rng = np.random.default_rng(1)
-    return pa.table({"person": rng.integers(0, UNITS, 2000), "cost": rng.integers(0, 60, 2000), "ward": rng.choice(["a", "b"], 2000)})
+    return pa.table({"person": rng.integers(0, UNITS, ROWS), "cost": rng.integers(0, 60, ROWS), "ward": rng.choice(["a", "b"], ROWS)})
 
 
 def members():
