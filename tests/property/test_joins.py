@@ -309,3 +309,26 @@ def test_the_index_has_the_places_of_a_dictionary(kind, collide, monkeypatch):
     assert index.places(compared(array(asked))).tolist() == [-1 if each is None else known.get(each, -1) for each in asked]
     assert index.places(compared(array([]))).tolist() == []
     assert UnitIndex(compared(array([]))).places(compared(array(asked[:5]))).tolist() == [-1] * 5
+
+
+def test_pieces_do_not_follow_the_length_of_texts(tmp_path):
+    write_table(pa.table({"unit": [1], "v": [1]}), tmp_path / "left.parquet")
+    found = []
+    for text in ("a", "a" * 4000):
+        write_table(pa.table({"who": [1], "z": [1], "t": [text]}), tmp_path / "right.parquet")
+        plan = make_release_plan(parse_release_job(job_of(tmp_path)), overwrite=True)
+        made = LocalPasses(Room(tmp_path / "spill"), 1, Silent()).make_rows(plan)
+        assert made.joins[0].columns["t"].to_pylist() == [text]
+        found += [plan.derivations.adding.most_rows, made.derivations.adding.most_rows]
+    assert len(set(found)) == 1
+
+
+def test_rows_of_nobody_are_not_made_of_the_other_table(tmp_path):
+    """A million of them would take memory, and answer whose join they are part of."""
+    write_table(pa.table({"unit": [None, 1], "v": [1, 2]}), tmp_path / "left.parquet")
+    write_table(pa.table({"who": [None, None, 1], "z": [5, 6, 7], "t": ["a", "b", "c"]}), tmp_path / "right.parquet")
+    plan = make_release_plan(parse_release_job(job_of(tmp_path, privacy={"null_unit": "own"})))
+    (join,) = LocalPasses(Room(tmp_path / "spill"), 1, Silent()).make_rows(plan).joins
+    assert join.columns["z"].to_pylist() == [7]
+    columns, _ = join.of(pa.array([None, 1], pa.int64()))
+    assert columns["z"].to_pylist() == [None, 7]
