@@ -332,3 +332,14 @@ def test_rows_of_nobody_are_not_made_of_the_other_table(tmp_path):
     assert join.columns["z"].to_pylist() == [7]
     columns, _ = join.of(pa.array([None, 1], pa.int64()))
     assert columns["z"].to_pylist() == [None, 7]
+
+
+@pytest.mark.parametrize("made", [None, {"n": "count(*)"}])
+def test_an_inner_join_leaves_rows_out_without_a_column(tmp_path, made):
+    """Nothing of the other table is read but who is in it."""
+    write_table(pa.table({"unit": [1, 1, 2, 3], "v": [1, 2, 3, 4]}), tmp_path / "left.parquet")
+    write_table(pa.table({"who": [1, 1, 3, 4], "z": [1, 2, 3, 4], "t": list("abcd")}), tmp_path / "right.parquet")
+    for right in ({}, {"per_unit": {}}):
+        job = job_of(tmp_path, how="inner", made=made, queries=EXACT[:1], right=right)
+        (found,) = release(make_release_plan(parse_release_job(job), overwrite=True))["queries"]
+        assert found["value"] == (2 if made else 3)

@@ -230,7 +230,14 @@ def test_long_names_are_units_of_their_own(tmp_path):
 
 
 def test_means_are_rounded_once(tmp_path):
-    """A quotient of rounded numbers is the broken twin: 2^53 + 1 is no float64."""
-    values = [2**53 + 1, 2**53 + 1, 2**53 + 2]
-    made = rows_made(tmp_path, pa.table({"unit": [1] * 3, "i": values}), {"m": "avg(i)"})
-    assert made.column("m").to_pylist() == [rounded(Fraction(sum(values), 3))]
+    """A quotient of rounded numbers is the broken twin, which these sums and many others tell."""
+    units = [
+        [665254580340503029, 933955842044160735, 81764416680803268],
+        [144958205352227900, 886337164459431291, 553468892355352739],
+        [1126235001121345247, 845858274200769781, 617322500051646343],
+        [889494496822216957, 1091793049439790752, 646410893918047508],
+    ]
+    assert all(float(sum(values)) / 3 != rounded(Fraction(sum(values), 3)) for values in units)
+    table = pa.table({"unit": np.repeat(np.arange(len(units)), 3), "i": [value for values in units for value in values]})
+    made = rows_made(tmp_path, table, {"m": "avg(i)"})
+    assert made.column("m").to_pylist() == [rounded(Fraction(sum(values), 3)) for values in units]
