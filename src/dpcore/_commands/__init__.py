@@ -13,6 +13,7 @@ SHORT = {
     "ledger": "Keep a privacy budget that cannot be overspent.",
     "plan": "Find the epsilon that the queries of a job need.",
     "privatize": "Randomise a table, row by row, as a job file says.",
+    "rehearse": "Run a job many times on a public table, to see its errors.",
     "release": "Answer questions about a table with noise, as a job file says.",
     "reproduce": "Measure results of the literature again, on simulated data.",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +22,7 @@ from dpcore.tables.output.publication import Publication
 from dpcore.tables.progress import shown_by
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dpcore._disk.sealed_files import SealedFile
     from dpcore.query.backend import Passes, Room
@@ -103,16 +104,20 @@ def answers(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = 
 
 def answered(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Progress) -> dict[str, Any]:
     """Charge a plan of `make_unwritten_plan`, run it on an engine, and return the document of its answers."""
-    with plan.publication as publication, _room() as folder:
+    with plan.publication as publication, room() as found:
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        document = document_of(*measured(plan, passes(_Folder(Path(folder) / "spill"))), {}, progress)
+        document = document_of(*measured(plan, passes(found)), {}, progress)
         publication.publish(())
     return document
 
 
-def _room() -> TemporaryDirectory[str]:
+@contextmanager
+def room() -> Iterator[Room]:
+    """A folder for what does not fit into memory, which is removed after it."""
     try:
-        return TemporaryDirectory(prefix="dpcore-", ignore_cleanup_errors=True)
+        folder = TemporaryDirectory(prefix="dpcore-", ignore_cleanup_errors=True)
     except OSError as error:
         raise StorageError(f"cannot make a temporary folder{reason(error)}") from None
+    with folder as path:
+        yield _Folder(Path(path) / "spill")

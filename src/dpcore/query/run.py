@@ -191,6 +191,11 @@ def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[in
 
 
 def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
+    return in_words(plan.estimators[place].section, answer_in_numbers(plan, place, total, table, progress))
+
+
+def answer_in_numbers(plan: ReleasePlan, place: int, total: Any, table: Output | None, progress: Progress) -> dict[str, Any]:
+    """The private answer to a query, with dates and times as numbers of days and microseconds."""
     estimator = plan.estimators[place]
     section, spent = estimator.section, plan.job.spent_on(estimator.section)
     rng = stream_of(plan, place)
@@ -217,7 +222,7 @@ def _answered(plan: ReleasePlan, place: int, total: Any, table: Output | None, p
         # Scales that follow from an earlier part of the answer are known to the answer only.
         "noise": said.get("noise", [noise.document() for noise in estimator.noise]),
     }
-    return in_words(section, estimator.finished(in_own_unit(section, document)))
+    return estimator.finished(in_own_unit(section, document))
 
 
 def open_table(publication: Publication, job: ReleaseJob, section: Any, columns: Sequence[TableColumn]) -> Output:

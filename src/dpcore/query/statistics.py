@@ -117,6 +117,10 @@ class Statistic(ABC):
         """The statistic of all rows that were added."""
         return total
 
+    def used(self, total: Any) -> int | None:  # noqa: ARG002
+        """Rows in groups that a total counts, without those that are left out for what they hold; None if it does not tell."""
+        return None
+
     def united(self, total: Any, places: npt.NDArray[np.int64], groups: int) -> Any:
         """The total of coarser groups, so many, given the one of each group: of counts, with those of rows in no group behind the last."""
         united = np.zeros((groups + 1, *total.shape[1:]), total.dtype)
@@ -164,6 +168,9 @@ class CellsOf(Statistic):
             total[0] += _backend.code_counts(cells, self.cells + 1, threads=1)
         else:
             _backend.add_code_counts(total.reshape(-1), codes * np.int32(total.shape[1]) + cells.astype(np.int32, copy=False))
+
+    def used(self, total: Counts) -> int:
+        return int(total[:-1, :-1].sum())
 
 
 class SumsOfGroups:
@@ -230,6 +237,9 @@ class SumOf(Statistic):
     def add(self, total: SumsOfGroups, selected: ReadRows) -> None:
         rows = selected.held()
         total.add(self._distances(rows.columns[0]), rows.codes)
+
+    def used(self, total: SumsOfGroups) -> int:
+        return int(total.counts.sum())
 
     def united(self, total: SumsOfGroups, places: npt.NDArray[np.int64], groups: int) -> SumsOfGroups:
         united = SumsOfGroups(groups, self.lower, self.upper)
@@ -334,6 +344,9 @@ class MomentsOf(Statistic):
         for totals, part in zip(total.totals, parts_of(columns), strict=True):
             # Integers of at most 31 bits are whole steps of a grid of 1.
             _backend.add_grouped_sums(totals, part.astype(np.float64), rows.codes, 0.0, MOST_STEPS, 1.0)
+
+    def used(self, total: MomentsOfGroups) -> int:
+        return int(total.totals[0][:-1, 2].sum())
 
     def _add_all(self, total: MomentsOfGroups, columns: list[Array]) -> None:
         """Add all rows to the first group, in blocks that stay in the cache."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from dpcore.query.methods import Method
     from dpcore.query.query_sections import QuerySection, ReleasePrivacy
     from dpcore.query.reads import Read
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
 
     Columns = tuple[tuple[str, Encoder], ...]
@@ -109,6 +110,13 @@ class Kind(ABC):
     def estimator(self, query: Any, asked: QueryContext) -> Estimator:
         """The estimator, with its noise."""
 
+    def unclamped(self, query: Any, seen: Seen) -> Any:  # noqa: ARG002
+        """The same query without what only privacy asks for: bounds that cut numbers off, and limits on what a unit adds.
+
+        Rehearsals take its answer as the truth. Raises `NoTruthError` where there is none.
+        """
+        return query
+
     # What is said about an answer, given its entry in the document
 
     def subject(self, query: Entry) -> str:
@@ -190,6 +198,11 @@ class StatisticKind(Kind):
 
 class NumberKind(StatisticKind):
     """A kind whose statistic is one of clamped numbers."""
+
+    def unclamped(self, query: Any, seen: Seen) -> Any:
+        lower, upper = seen.bounds(query.column, query.lower, query.missing)
+        without = {key: None for key in ("bounds", "bounds_epsilon") if hasattr(query, key)}
+        return query.model_copy(update={"lower": lower, "upper": upper, **without})
 
     def estimator(self, query: Any, asked: QueryContext) -> Estimator:
         """The answer; where rows without a number are skipped, how many there are is private."""

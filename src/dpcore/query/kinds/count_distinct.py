@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry, QueryContext
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import ReadRows, Statistic
     from dpcore.query.unit_statistics import Gathering
@@ -115,6 +116,9 @@ class CountDistinct(Kind):
         return replace(
             ValuesEstimator.calibrate(query, values, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups
         )
+
+    def unclamped(self, query: CountDistinctQuery, seen: Seen) -> CountDistinctQuery:
+        return query if query.max_values_per_unit is None else query.model_copy(update={"max_values_per_unit": max(seen.rows, 1)})
 
     def question(self, query: Entry) -> str:
         if not query.get("column"):

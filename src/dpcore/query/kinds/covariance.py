@@ -17,6 +17,7 @@ from dpcore.tables.fields import Name
 
 if TYPE_CHECKING:
     from dpcore.query.kinds.base import Columns, Entry
+    from dpcore.query.rehearsal_columns import Seen
 
 
 OF_EACH = f"Bounds of one number of each column. {KNOWN}"
@@ -87,6 +88,12 @@ class Covariance(Spread):
         missing = query.missing if isinstance(query.missing, tuple) else (None, None)
         bounds = zip(query.columns, query.lower, query.upper, missing, strict=True)
         return reals(query, ((name, Clamped((lower, upper), stand_in)) for name, lower, upper, stand_in in bounds))
+
+    def unclamped(self, query: CovarianceQuery, seen: Seen) -> CovarianceQuery:
+        missing = query.missing if isinstance(query.missing, tuple) else (None, None)
+        bounds = [seen.bounds(*each) for each in zip(query.columns, query.lower, missing, strict=True)]
+        lower, upper = zip(*bounds, strict=True)
+        return query.model_copy(update={"lower": lower, "upper": upper})
 
     def declared(self, query: Entry) -> str:
         said = []

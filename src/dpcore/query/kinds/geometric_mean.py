@@ -26,6 +26,7 @@ from dpcore.query.kinds.mean import Mean, MeanQuery
 from dpcore.query.methods import KNOWN, Method
 from dpcore.query.prose import declared_parts, sentence_of
 from dpcore.query.query_sections import INSTEAD, GroupedQuery, skips
+from dpcore.query.rehearsal_columns import NoTruthError
 from dpcore.tables.fields import Name, Positive
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dpcore.query.encoders import Encoder
     from dpcore.query.kinds.base import Columns, Entry
     from dpcore.query.noise import Noise
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -103,6 +105,12 @@ class GeometricMean(NumberKind):
         shared: dict[str, Any] = {key: getattr(query, key) for key in ("name", "column", "epsilon", "delta", "confidence", "missing")}
         logs = MeanQuery.model_construct(kind="mean", lower=steps.ends[0], upper=steps.ends[1], **shared)
         return GeometricMeanEstimator(query, columns, Mean().calibrate(logs, columns, bound, relation, groups), steps)
+
+    def unclamped(self, query: GeometricMeanQuery, seen: Seen) -> GeometricMeanQuery:
+        values = seen.values(query.column, query.lower)
+        if values[0] <= 0:
+            raise NoTruthError(f"{query.column!r} holds numbers that are not positive, which have no geometric mean")
+        return query.model_copy(update={"lower": min(float(values[0]), query.lower), "upper": max(float(values[-1]), query.upper)})
 
     def declared(self, query: Entry) -> str:
         return sentence_of([*declared_parts(query), f"their logarithms count in steps of {plain_number(query['log_step'], 4)}"])

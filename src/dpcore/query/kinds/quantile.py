@@ -26,6 +26,7 @@ from dpcore.query.noise import Draw, Noise, share_of
 from dpcore.query.private_bounds import NUMBERS
 from dpcore.query.prose import as_list, declared_parts, of_column, quantile_name, sentence_of
 from dpcore.query.query_sections import INSTEAD, PROGRESSION, GroupedQuery, skips
+from dpcore.query.rehearsal_columns import like
 from dpcore.query.statistics import CellsOf
 from dpcore.selection._plan import argmax_scale
 from dpcore.selection._rows import best_of_rows
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dpcore.query.assumed import Assumed
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, Entry
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -137,6 +139,16 @@ class Quantile(StatisticKind):
             points //= 2
         between = query.model_copy(update={"grid": _grid(low, high, points)})
         return between, self.columns(0, between)
+
+    def unclamped(self, query: Any, seen: Seen) -> Any:
+        """Among the numbers of the column themselves, or of very many as many as groups may have."""
+        first = query.grid[0]
+        values = seen.values(query.column, first)
+        if query.missing is not None and not skips(query):
+            values = np.union1d(values, [float(query.missing)])
+        apart = -(-len(values) * max(seen.groups, 1) // MAX_CELLS)
+        grid = tuple(like(first, value) for value in values[::-1][::apart][::-1].tolist())
+        return query.model_copy(update={"grid": grid, "bounds": None, "bounds_epsilon": None})
 
     def question(self, query: Entry) -> str:
         levels, of = as_list(query.get("q"), 1), of_column(query)

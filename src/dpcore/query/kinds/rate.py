@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -89,6 +90,10 @@ class Rate(NumberKind):
         if bound.n_is_public and not groups:
             return PublicRateEstimator(query, columns, integer_noise(query.epsilon, query.delta, bound.count, relation))
         return RateEstimator(query, columns, integer_noise(query.epsilon, query.delta, bound.cells, relation))
+
+    def unclamped(self, query: RateQuery, seen: Seen) -> RateQuery:  # noqa: ARG002
+        """Its bounds are the question."""
+        return query
 
     def question(self, query: Entry) -> str:
         known = " with a value" if query.get("missing") == SKIP else ""

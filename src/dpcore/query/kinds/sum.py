@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from dpcore.query.encoders import Clamped, Encoder
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns, QueryContext
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution, Sensitivity
     from dpcore.query.statistics import ReadRows, SumsOfGroups
     from dpcore.query.unit_statistics import Gathering
@@ -122,6 +123,13 @@ class Sum(NumberKind):
         return replace(
             UnitSumEstimator.calibrate(query, numbers, whole, asked.bound, asked.relation, asked.groups), grouping=asked.read.groups
         )
+
+    def unclamped(self, query: SumQuery, seen: Seen) -> SumQuery:
+        found: SumQuery = super().unclamped(query, seen)
+        if query.max_sum_per_unit is None:
+            return found
+        most = max(abs(found.lower), abs(found.upper)) * seen.rows
+        return found.model_copy(update={"max_sum_per_unit": max(float(most), float(query.max_sum_per_unit))})
 
     def calibrate(self, query: SumQuery, columns: Columns, bound: Contribution, relation: Relation, groups: int) -> Estimator:
         """With the sensitivity of one sum, or of sums for groups."""

@@ -24,6 +24,7 @@ from dpcore.query.noise import integer_noise, standard_deviation
 from dpcore.query.prose import STAND_INS, declared_parts, sentence_of, stand_in
 from dpcore.query.query_sections import CellsSection, QuerySection
 from dpcore.query.reads import celled, check_stand_ins
+from dpcore.query.rehearsal_columns import NoTruthError
 from dpcore.tables.fields import Name
 from dpcore.tables.sections import RowCount
 from dpcore.tables.types.timed import sort_of
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from dpcore.query.estimators import Estimator, IntegerNoise
     from dpcore.query.kinds.base import Columns, Entry, QueryContext
     from dpcore.query.made_rows import Counts
+    from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic
     from dpcore.rng import Stream
@@ -169,6 +171,9 @@ class Synthetic(Kind):
 
     def columns(self, position: int, query: SyntheticQuery) -> Columns:
         return tuple((column.name, celled(position, query, column)) for column in query.columns)
+
+    def unclamped(self, query: SyntheticQuery, seen: Seen) -> SyntheticQuery:  # noqa: ARG002
+        raise NoTruthError(f"{query.name!r} is answered by a table, which has no error that is one number")
 
     def estimator(self, query: SyntheticQuery, asked: QueryContext) -> Estimator:
         columns = []
