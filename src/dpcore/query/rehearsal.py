@@ -25,7 +25,7 @@ from dpcore.query import rehearsal_words
 from dpcore.query.in_memory import make_unwritten_plan, room
 from dpcore.query.kinds import kind_of
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.plan import answers_of
+from dpcore.query.plan import answers_of, declared_reads
 from dpcore.query.private_groups import Keys
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.rehearsal_columns import NoTruthError, RowsOf, Seen
@@ -142,11 +142,13 @@ def rehearsed(
         Threads that read and compute. Default: the CPUs this process may use.
     """
     threads = default_threads() if threads is None else threads
+    # All are planned before any row is read: what is wrong with the last value is said at once.
+    planned = [Rehearsal(setting.job, tables, threads) for setting in settings]
     found = []
-    for place, setting in enumerate(settings, 1):
+    for place, (setting, rehearsal) in enumerate(zip(settings, planned, strict=True), 1):
         at = "" if sweep is None else f", {sweep.key} = {setting.value} ({place} of {len(settings)})"
         progress.begin(f"rehearsing{at}")
-        found.append({"value": setting.value, "queries": Rehearsal(setting.job, tables, threads).report(runs, progress)})
+        found.append({"value": setting.value, "queries": rehearsal.report(runs, progress)})
     job = settings[0].job
     return {
         "format": FORMAT,
@@ -201,6 +203,7 @@ class Rehearsal:
     """
 
     def __init__(self, job: ReleaseJob, tables: PublicTables, threads: int) -> None:
+        declared_reads(job)  # What a release with a ledger refuses is not worth a rehearsal.
         self._job = job.model_copy(update={"ledger": None, "input": tables.section, "testing": _key(0)})
         self._tables, self._threads = tables, threads
         self._plan = self._planned(self._job)

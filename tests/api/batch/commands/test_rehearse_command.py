@@ -13,7 +13,7 @@ import pytest
 
 from dpcore.accounting import Ledger
 from support.html_pages import Page
-from support.jobs import Workplace, write_table
+from support.jobs import Workplace, damage, write_table
 
 JOB = """
 version = 1
@@ -203,6 +203,26 @@ def test_what_is_refused(place, options, words):
     assert everything(place.folder) == before
 
 
+def test_all_values_of_a_sweep_are_planned_before_a_row_is_read(place):
+    done = rehearse(place, "--sweep", "mean cost.column=cost,price")
+    assert (done.code, "price" in done.err, "rehearsing" in done.err) == (2, True, False), done.said
+
+
+def test_what_a_release_refuses_a_rehearsal_refuses_too(place):
+    """With a ledger all that a cell may need is declared, and columns must be there."""
+    for old, new, word in [('missing = "skip"', "", "missing"), ('column = "cost"', 'column = "price"', "price")]:
+        (place.folder / "job.toml").write_text(JOB.replace(old, new), encoding="utf-8")
+        done = rehearse(place)
+        assert (done.code, word in done.err) == (2, True), done.said
+    (place.folder / "job.toml").write_text(
+        JOB.replace('missing = "skip"', "").replace('[ledger]\npath = "budget.ledger"', ""), encoding="utf-8"
+    )
+    rows = people(2)
+    write_table(rows.set_column(2, "cost", pa.array([None, *rows["cost"].to_pylist()[1:]])), place.folder / "public.parquet")
+    done = rehearse(place)
+    assert (done.code, "cost" in done.err) == (3, True), done.said
+
+
 JOINED = """
 [[join]]
 path = "private/people.parquet"
@@ -244,11 +264,13 @@ def test_the_help_says_what_public_means(place):
 
 
 def test_a_made_up_table_holds_what_is_declared(place):
-    """And reads no row: the pages of the input are zeros here."""
+    """And reads no row: the cells of the input are damaged, and its schema is not."""
     path = place.folder / "private" / "in.parquet"
-    schema, rows = pq.read_schema(path), path.read_bytes()
-    start = rows.index(b"PAR1", 4) if b"PAR1" in rows[4:-4] else len(rows) // 8
-    path.write_bytes(rows[:4] + bytes(start - 4) + rows[start:] if start < len(rows) // 2 else rows)
+    schema = pq.read_schema(path)
+    for name in schema.names:
+        damage(path, 0, name)
+    with pytest.raises(OSError, match=r".+"):
+        pq.read_table(path)
     done = place.dpcore("init", "job.toml", "--table", "made.parquet", "--rows", "1001", "--rows-per-unit", "5")
     assert done.code == 0, done.said
     assert "dpcore rehearse job.toml --on made.parquet --public" in done.err
