@@ -40,12 +40,16 @@ Exit codes: 0 drafted; 2 a wrong option, a file that exists, or a CSV without --
 MOST_ROWS = 100_000_000
 
 
-def _check(*, table: Path | None, rows: int | None, each: int | None, given: tuple[str, ...], job: Path | None, **_: Any) -> None:
+OF_TABLES = {"joined": "--join", "rows": "--rows", "each": "--rows-per-unit", "given": "--set"}
+"""Options for --table only, by their arguments."""
+
+
+def _check(**options: Any) -> None:
     """Raise `click.UsageError` for options that do not belong together."""
-    if table is not None and job is not None:
+    if options["table"] is not None and options["job"] is not None:
         raise click.UsageError("--job writes a draft, and --table a table for a job; give one of them")
-    for name, is_given in (("--rows", rows is not None), ("--rows-per-unit", each is not None), ("--set", bool(given))):
-        if is_given and table is None:
+    for key, name in OF_TABLES.items():
+        if options[key] not in {None, ()} and options["table"] is None:
             raise click.UsageError(f"{name} is for --table")
 
 
@@ -61,6 +65,9 @@ def _check(*, table: Path | None, rows: int | None, each: int | None, given: tup
 @click.option("--job", type=click.Path(path_type=Path), metavar="JOB", help="Write the draft to this file. Default: print it.")
 @click.option("--curator", is_flag=True, help="Draft a job for a CSV as well: you may see the first line of the file.")
 @click.option("--table", type=click.Path(path_type=Path), metavar="OUT.parquet", help="Make up a table for the job FILE.")
+@click.option(
+    "--join", "joined", metavar="JOINPATH", help="With --table: in the place of a table that the job joins, and not of its input."
+)
 @click.option("--rows", type=click.IntRange(1, MOST_ROWS), help="Rows of that table. Default: 10000.")
 @click.option("--rows-per-unit", "each", type=click.IntRange(1, MOST_ROWS), help="Rows of each unit. Default: max_rows_per_unit, or 1.")
 @click.option("--set", "given", multiple=True, metavar="KEY=VALUE", help=f"With --table: {SET[0].lower()}{SET[1:]}")

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dpcore.query.request import ReleaseJob
+    from dpcore.query.unit_sections import JoinSection
+    from dpcore.tables.sections import InputSection
 
     Range = tuple[float, float]
 
@@ -87,9 +89,9 @@ class Declared:
         for name, (low, high) in self._conditions.items():
             if name not in self.ranges:  # so that some rows fulfil the condition, and some do not
                 self._widen(name, like(low, low - (high - low)), like(high, high + (high - low)))
-        made = None if job.per_unit is None else job.per_unit.columns
-        for name, aggregate in (made or {}).items():
-            self._note_source(name, aggregate)
+        for made in [*([] if job.per_unit is None else [job.per_unit]), *(section.per_unit for section in job.joined)]:
+            for name, aggregate in made.columns.items():
+                self._note_source(name, aggregate)
         for section in job.lookup:
             if section.key not in self.listed:
                 self.listed[section.key] = keys_of(section.path, section.key)
@@ -128,8 +130,8 @@ class Declared:
             self.listed.setdefault(source[1], self.listed[name])
 
 
-def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int) -> pa.Table:
-    """Make a table for a job.
+def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int, joined: str | None = None) -> pa.Table:
+    """Make a table for a job, in the place of its input or of one that it joins; units have the same names in both.
 
     Parameters
     ----------
@@ -139,15 +141,20 @@ def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int) -> pa.Table:
         How many rows.
     rows_per_unit : int
         Rows of each unit, but for the last one.
+    joined : str, optional
+        The path of a table that the job joins.
 
     Raises
     ------
     JobError
-        If the input says no types, and the job needs columns that it declares nothing of.
+        If no such table is joined, or the table says no types, and the job needs columns that it declares nothing of.
     """
-    declared, types = Declared(job), types_of(job)
+    section = None if joined is None else _joined(job, joined)
+    declared, types = Declared(job), types_of(job.input if section is None else section)
     made = _made_names(job)
     if types is None:
+        if section is not None:
+            raise JobError(f"--join {joined!r} has no schema with types that could be read, and only it says the types of its columns")
         if job.where is not None or job.derive or job.per_unit is not None or any(query.where for query in job.query):
             raise JobError(
                 f"input.path = {job.input.path!r} has no schema with types that could be read, and only it says the types of the columns "
@@ -155,7 +162,7 @@ def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int) -> pa.Table:
             )
         types = {name: None for name in (*declared.ranges, *declared.listed) if name not in made}
     rng = np.random.default_rng(SEED)  # noqa: TID251  # made-up values, which protect no one
-    unit = job.privacy.unit
+    unit = job.privacy.unit if section is None else section.unit or job.privacy.unit
     columns: dict[str, pa.Array] = {}
     for group in declared.together:
         places = rng.integers(0, len(next(iter(group.values()))), rows)
@@ -172,10 +179,18 @@ def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int) -> pa.Table:
     return pa.table({name: columns[name] for name in dict.fromkeys([*types, *columns])})
 
 
-def types_of(job: ReleaseJob) -> dict[str, Any] | None:
-    """The types of the columns of the input, if it is there and its format has types."""
+def _joined(job: ReleaseJob, path: str) -> JoinSection:
+    """The join of this path."""
+    paths = [section.path for section in job.joined]
+    if path not in paths:
+        raise JobError(f"--join {path!r}: the job joins {', '.join(map(repr, paths)) or 'no table'}")
+    return job.joined[paths.index(path)]
+
+
+def types_of(section: InputSection | JoinSection) -> dict[str, Any] | None:
+    """The types of the columns of a table of the job, if it is there and its format has types."""
     try:
-        inputs = discover(job.input.path, job.input.format)
+        inputs = discover(section.path, section.format)
         return inputs.inspect(inputs.paths[0]).types
     except DpcoreError:
         return None

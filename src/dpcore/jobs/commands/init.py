@@ -38,11 +38,12 @@ def run(
     table: Path | None = None,
     rows: int | None = None,
     each: int | None = None,
+    joined: str | None = None,
     given: Sequence[str] = (),
 ) -> None:
     """Print or write a draft, or make a table for a job; the entry point turns errors into exit codes."""
     if table is not None:
-        make_table(Path(path), table, MADE_UP if rows is None else rows, each, given)
+        make_table(Path(path), table, MADE_UP if rows is None else rows, each, joined, given)
         return
     inputs = discover(path, None, "FILE")
     info = inputs.inspect(inputs.paths[0])
@@ -57,7 +58,7 @@ def run(
     echo(f"{job}: fill in each {OPEN}, then try: dpcore {kind} {argument(job)} --dry-run", err=True)
 
 
-def make_table(path: Path, table: Path, rows: int, each: int | None, given: Sequence[str]) -> None:
+def make_table(path: Path, table: Path, rows: int, each: int | None, joined: str | None, given: Sequence[str]) -> None:
     """Write a made-up table for a job."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -71,11 +72,12 @@ def make_table(path: Path, table: Path, rows: int, each: int | None, given: Sequ
     job = load_release_job(path, settings=Settings.read(given))
     if each is not None and job.privacy.unit == "row":
         raise JobError(f"--rows-per-unit {each} is for jobs whose privacy.unit is a column, and this one protects rows; leave it out")
-    made = made_up_table(job, rows, each or job.privacy.max_rows_per_unit or 1)
+    made = made_up_table(job, rows, each or (1 if joined is not None else job.privacy.max_rows_per_unit) or 1, joined)
     sink = pa.BufferOutputStream()
     pq.write_table(made, sink)
     _write("--table", table, sink.getvalue().to_pybytes())
-    echo(f"{table}: {rows:,} made-up rows, then try: dpcore rehearse {argument(path)} --on {argument(table)} --public", err=True)
+    stands = argument(table) if joined is None else argument(f"{joined}={table}")
+    echo(f"{table}: {rows:,} made-up rows, then try: dpcore rehearse {argument(path)} --on {stands} --public", err=True)
 
 
 def _write(key: str, path: Path, content: bytes) -> None:

@@ -251,6 +251,12 @@ def test_joined_tables_have_public_ones_in_their_place(place):
     done = rehearse(place, "--on", "private/people.parquet=ages.parquet", "--json")
     assert done.code == 0, done.said
     assert json.loads(done.out)["joined"] == {"private/people.parquet": "ages.parquet"}
+    made = place.dpcore("init", "job.toml", "--join", "private/people.parquet", "--table", "made.parquet", "--rows", "80")
+    assert (made.code, "--on private/people.parquet=made.parquet" in made.err) == (0, True), made.said
+    assert pq.read_table("made.parquet")["person"].to_pylist() == list(range(80))
+    assert rehearse(place, "--on", "private/people.parquet=made.parquet").code == 0
+    made = place.dpcore("init", "job.toml", "--join", "other.parquet", "--table", "x.parquet")
+    assert (made.code, "the job joins 'private/people.parquet'" in made.err) == (2, True), made.said
 
 
 def test_the_help_says_what_public_means(place):
