@@ -1,8 +1,9 @@
 """One tool in a process of its own.
 
-Each line of input is a turn, answered by a line of JSON with what it gave and cost.
+Each line of input names a function of the program, `release` or `scales`, and is
+answered by a line of JSON with what it gave and cost.
 
-python turn.py TOOL_release.py TABLE REGIONS BANDS
+python turn.py PROGRAM TABLE ARGUMENTS
 """
 
 from __future__ import annotations
@@ -59,23 +60,17 @@ def spent():
 
 
 def main() -> None:
-    script, table, regions, bands = sys.argv[1:]
+    script, table, arguments = sys.argv[1:]
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what the tool prints does not mix with the answers
     made = runpy.run_path(script)
     versions = {name: importlib.metadata.version(name) for name in made["PACKAGES"]}
-    for _ in sys.stdin:
+    for line in sys.stdin:
         before, started = spent()[0], time.perf_counter()
         try:
-            found = made["release"](
-                table, list(range(int(regions))), list(range(int(bands)))
-            )
-            answer = {
-                "cells": [
-                    [*map(int, cell), *map(float, numbers)]
-                    for cell, numbers in found.items()
-                ]
-            }
+            found = made[line.strip()](table, *json.loads(arguments))
+            found = list(found.items()) if isinstance(found, dict) else found
+            answer = {"found": found}
         except Exception as error:  # what a peer cannot do is a result
             answer = {"error": f"{type(error).__name__}: {error}"}
         wall = time.perf_counter() - started
@@ -86,7 +81,7 @@ def main() -> None:
             "cpu": after - before,
             "memory": memory,
         }
-        print(json.dumps(answer), file=answers, flush=True)
+        print(json.dumps(answer, default=float), file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,15 @@ def programs():
     return runpy.run_path(str(ROOT / "benchmarks/tables_beside_peers.py"))
 
 
-@pytest.mark.parametrize("tool", NAMES)
-def test_lines_and_words_of_the_programs_are_those_of_the_page(programs, tool):
-    size = programs["size"](programs["BESIDE"] / f"{tool}_release.py")
-    row = next(line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {NAMES[tool]}"))
+@pytest.mark.parametrize(
+    ("question", "section", "tool"),
+    [("release", "# Beside other tools", tool) for tool in NAMES]
+    + [("persons", "## One row for each person", tool) for tool in ("dpcore", "opendp", "tumult")],
+)
+def test_lines_and_words_of_the_programs_are_those_of_the_page(programs, question, section, tool):
+    size = programs["size"](programs["BESIDE"] / f"{tool}_{question}.py")
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    row = next(line for line in lines[lines.index(section) :] if line.startswith(f"| {NAMES[tool]}"))
     assert re.search(rf"\| {size['lines']} \| {size['words and signs']} \|", row), (size, row)
 
 
