@@ -240,8 +240,8 @@ def id_of_class_names(job: Any) -> str:
         for key in ("where", "derive", "lookup", "max_sum_per_unit", "bounds", "bounds_epsilon", "consistent", "per_unit", "join"):
             if not section.get(key, True):
                 del section[key]
-    if settings["privacy"].get("accounting") == "basic":
-        del settings["privacy"]["accounting"]
+    later = {"accounting": "basic", "unit_name": None}
+    settings["privacy"] = {key: each for key, each in settings["privacy"].items() if key not in later or each != later[key]}
     if not settings.get("column", True):
         del settings["column"]
     for query in settings.get("query", ()):

@@ -244,7 +244,8 @@ def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
         settings = ("--set", "REGION=north", "--set", "DATE=2026-11-23") if name == "daily" else ()
         yield f"example {name}", lambda p=path, s=settings: example(p, *s)
     for name, path in FLIGHTS.items():
-        yield f"flights {name}", lambda p=path: example(p)
+        settings = ("--set", "MONTH=1") if name == "totals" else ()
+        yield f"flights {name}", lambda p=path, s=settings: example(p, *s)
 
 
 CASES = dict(cases())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore.errors import ParameterError
@@ -39,8 +40,6 @@ def joined(session: Session, view: View, other: tuple[Session, View], how: str) 
     path = source if isinstance(source, str) else f"{source.name} {next(session.numbers)}"
     names = {old: f"{table.name} {next(session.numbers)}" for old, table in other[1].tables}
     entry: dict[str, Any] = {"path": path, "unit": theirs.privacy["unit"], "how": how}
-    if theirs.dataset is not None and theirs.ledger == session.ledger:
-        entry["dataset"] = theirs.dataset
     entry |= _renamed({**made, "per_unit": {**made["per_unit"], **other[1].stage}}, names)
     frames: tuple[tuple[str, FrameSource], ...] = () if isinstance(source, str) else ((path, source),)
     tables = tuple((names[old], table) for old, table in other[1].tables)
@@ -68,8 +67,21 @@ def _check(session: Session, view: View, theirs: Session, other: View, how: str)
         raise ParameterError(
             f"relation of the tables must be the same, because units are protected in both together; got {ours!r} and {its!r}"
         )
+    if _is_one_ledger(session, theirs) and theirs.dataset not in {None, session.dataset}:
+        raise ParameterError(
+            f"dataset must be that of both tables, which have one ledger: it has one name for all tables of a set; got {session.dataset!r} "
+            f"and {theirs.dataset!r}"
+        )
     if isinstance(session.source, RemoteSource) != isinstance(theirs.source, RemoteSource):
         raise ParameterError("both tables must be of one engine: one of them is a table of Spark, and the other one is not")
+
+
+def _is_one_ledger(session: Session, theirs: Session) -> bool:
+    """Whether both name one file, in whatever way."""
+    if session.ledger is None or theirs.ledger is None:
+        return False
+    one, other = Path(session.ledger), Path(theirs.ledger)
+    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def _renamed(said: Any, names: dict[str, str]) -> Any:

@@ -44,6 +44,8 @@ class PrivateTable(Selectable):
         in a store. Frames are read where they lie, through Arrow.
     unit : str, default "row"
         Whose data is protected: one row, or all rows that have one value in this column.
+    unit_name : str, optional
+        What ledgers and answers call the unit, where tables of one set have it in columns of different names. Default: `unit`.
     max_rows_per_unit : int, optional
         Rows of one unit that take part; others are left out, by a random choice. Required if the unit is a column, but not for
         `count_distinct` and for a `sum` with `max_sum_per_unit`.
@@ -108,6 +110,7 @@ class PrivateTable(Selectable):
         frame: object,
         *,
         unit: str = "row",
+        unit_name: str | None = None,
         max_rows_per_unit: int | None = None,
         max_groups_per_unit: int | None = None,
         null_unit: Literal["drop", "own"] | None = None,
@@ -121,7 +124,8 @@ class PrivateTable(Selectable):
         threads: int | None = None,
     ) -> None:
         require("dpcore.PrivateTable", "batch")
-        bounds = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit, "null_unit": null_unit}
+        bounds: dict[str, object] = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit}
+        bounds |= {"null_unit": null_unit, "unit_name": unit_name}
         privacy = {"unit": unit, "relation": relation, **{key: value for key, value in bounds.items() if value is not None}}
         check_threads(threads)
         limit = _limit(max_epsilon, max_delta, relation)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from dpcore.errors import JobError
 from dpcore.query.derivations import kinds_of, opened_stage
 from dpcore.query.per_unit import unit_table
-from dpcore.tables.checks import check_inputs_are_tables, type_of_unit
+from dpcore.tables.checks import check_inputs_are_tables, check_names, type_of_unit
 from dpcore.tables.inputs import check_output_is_outside, discover
 from dpcore.tables.mistakes import dotted_path
 from dpcore.tables.partitions import declared_sorts
@@ -69,14 +69,17 @@ def found_inputs(
     """What a job reads: its input, and by their paths the tables that it joins; those that are `given` are no files."""
     inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query)) if given is None else given
     found = discovered(job, inputs, tables)
-    check_inputs_are_tables(job, (path for each in ([inputs] if given is None else []) + [*found.values()] for path in each.paths), others)
+    if given is None:
+        check_inputs_are_tables(job, inputs.paths, others)
+    for table in found.values():
+        check_inputs_are_tables(job, table.paths, others, "join.path")
     return inputs, {**found, **(tables or {})}
 
 
 def check_outside(job: ReleaseJob, files: Iterable[Place]) -> None:
     """Raise `JobError` if the next run would read a file that the job writes as a part of a table that it joins."""
     for section, (key, path) in itertools.product(job.joined, files):
-        check_output_is_outside(path, InputSection(path=section.path), key)
+        check_output_is_outside(path, InputSection(path=section.path), key, "join.path")
 
 
 def places_of(tables: Iterable[Inputs]) -> list[Place]:
@@ -102,13 +105,13 @@ class JoinedTo:
     unit: str
     of_made_rows: bool
 
-    def unit_type(self) -> pa.DataType:
-        """Type of the units."""
+    def unit_type(self, *, curator: bool) -> pa.DataType:
+        """Type of the units; raises `JobError` if there is no such column."""
         found: pa.DataType | None = None
         for path in self.inputs.paths:
             info = self.inputs.inspect(path)
-            if self.unit in info.names:  # if not, it is said where the columns are checked
-                found = type_of_unit(info, path, self.unit, found)
+            check_names(info, path, [self.unit], curator=curator)
+            found = type_of_unit(info, path, self.unit, found)
         return pa.binary() if found is None else found
 
 
@@ -137,7 +140,7 @@ def joins_of(
     """
     if not sections:
         return []
-    unit_type, taken, found = to.unit_type(), {*kinds_of(to.inputs)}, []
+    unit_type, taken, found = to.unit_type(curator=curator), {*kinds_of(to.inputs)}, []
     for position, section in enumerate(sections):
         keys = (*place, "join", position)
         made = _made(section, keys, section.unit or to.unit, curator=curator, tables=tables)

@@ -217,7 +217,7 @@ def written_plan(
     output = output_place(job.output.path, "output.path")
     files, states = _files_of(job, output), _states_of(job)
     check_files(job, inputs, [*files, *(state.place for state in states)], others)
-    check_outside(job, files)
+    check_outside(job, [*files, *(state.place for state in states)])
     for state in states:
         state.check_apart([*files, *(place for place in others if place[0] in (LOG, REPORT))])
 
@@ -414,7 +414,8 @@ def _states_of(job: ReleaseJob) -> list[StateFile]:
 def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None) -> Spend:
     """(ε, δ) of the whole job, and the ρ of each query if it is known."""
     count = len(job.query)
-    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}"
+    joined = f", joined with {', '.join(section.path for section in job.joined)}" if job.joined else ""
+    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}{joined}"
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     asked = recorded(_asked(job, query) for query in job.query)

@@ -366,6 +366,20 @@ class ReleasePrivacy(PrivacySection):
     relation: Relation = "replace"
     max_groups_per_unit: RowCount | None = None
     accounting: Accounting = "basic"
+    unit_name: Name | None = None
+
+    @property
+    def protected(self) -> str:
+        found = super().protected
+        return found if self.unit_name is None else self.unit_name + found.removeprefix(self.unit)
+
+    @model_validator(mode="after")
+    def _a_row_has_no_other_name(self) -> Self:
+        if self.unit == "row" and self.unit_name is not None:
+            raise ValueError(
+                f"unit_name = {self.unit_name!r} is for jobs whose unit is a column; with unit = 'row' each row is its own unit"
+            )
+        return self
 
     @model_validator(mode="after")
     def _conversions_need_a_delta(self) -> Self:

@@ -101,6 +101,11 @@ class ReleaseJob(JobTables):
                     f"query: {query.name!r} ({query.kind}) must be the only [[query]] of its job, because a run that is repeated publishes "
                     "what is stored, and would draw the others again; give the others a job of their own"
                 )
+            if query.step_of_series is not None and query.step_of_series.claimed is None and self.joined:
+                raise ValueError(
+                    f"query: {query.name!r} ({query.kind}) needs max_steps_per_unit in a job that joins another table: what that has of a "
+                    "unit counts in every step in which the unit has rows, and without the key one step of a unit is protected"
+                )
         return self
 
     @model_validator(mode="after")

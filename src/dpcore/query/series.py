@@ -223,6 +223,10 @@ def series_of(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Series | No
 def _about(job: ReleaseJob, estimator: Estimator) -> dict[str, Any]:
     """What all runs of a series have in common."""
     said = canonical(job)
+    for stage in (said, said.get("per_unit", {})):
+        for joined in stage.get("join", ()):  # each run may have other files, as of its input
+            for key in ("path", "format"):
+                joined.pop(key, None)
     own = {key: getattr(estimator.section, key) for key in said["query"][0] if key not in OF_ONE_QUERY}
     query = {key: str(value) if isinstance(value, dt.date) else said["query"][0][key] for key, value in own.items()}
     grouping = {} if estimator.grouping is None else estimator.grouping.parameters()

@@ -140,9 +140,12 @@ class JoinSection(Section):
             raise ValueError(f"{key} = {reprlib.repr(value[key])}: {ONLY_UNITS}")
         made = value.get("per_unit")
         if made is None:
-            raise ValueError(f"needs [join.per_unit], such as {{ {EXAMPLE.split(' or ')[1]} }}: {ONE_ROW}")
-        if isinstance(made, dict) and "by" in made:
-            raise ValueError(f"per_unit.by = {reprlib.repr(made['by'])}: {ONE_ROW}, and by makes several")
+            raise ValueError(f'needs per_unit, such as per_unit = {{ first = "min(admitted)" }}: {ONE_ROW}')
+        for key in ("by", "groups") if isinstance(made, dict) else ():
+            if key in made:
+                raise ValueError(f"per_unit.{key} = {reprlib.repr(made[key])}: {ONE_ROW}, and by makes several")
+        if isinstance(made, dict) and "join" in made:
+            raise ValueError("per_unit.join: tables are joined one after the other, each by a [[join]] of its own")
         return value
 
     @model_validator(mode="after")

@@ -23,7 +23,6 @@ from dpcore.spark.committed import write_committed
 from dpcore.spark.estimating import estimate as estimated
 from dpcore.spark.folders import FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan
-from dpcore.spark.output_places import input_places
 from dpcore.spark.own_files import published_by, write_files
 from dpcore.spark.reading import table_of
 from dpcore.spark.session import make_session, running_session
@@ -240,10 +239,11 @@ def _check_places(job: Job | ReleaseJob, others: Sequence[Place]) -> None:
 
 def _plan_release(session: _Session, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]) -> ReleasePlan:
     from dpcore.query.plan import written_plan
+    from dpcore.spark.joined_inputs import joined_inputs
 
     inputs = table_of(session(), job.input, declared_sorts(job.query))
-    places = [*others, *input_places(inputs.snapshot.files)]
-    return written_plan(job, inputs, overwrite=overwrite, curator=curator, others=places)
+    tables, places = joined_inputs(session(), job, inputs, {})
+    return written_plan(job, inputs, tables, overwrite=overwrite, curator=curator, others=[*others, *places])
 
 
 def _run_release(session: _Session, plan: ReleasePlan, *, threads: int | None, progress: Shown) -> dict[str, Any]:  # noqa: ARG001

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
 from dpcore.query.plan import written_plan
 from dpcore.query.request import ReleaseJob
-from dpcore.spark.output_places import input_places
+from dpcore.spark.joined_inputs import joined_inputs
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark
 from dpcore.spark.session import make_session
@@ -20,10 +20,9 @@ from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.table_source import SparkSource, checked_frame
 from dpcore.spark.watching import unlogged
 from dpcore.tables.partitions import declared_sorts
-from dpcore.tables.sections import InputSection
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
     from dpcore.tables.progress import Shown
 
@@ -95,8 +94,7 @@ def release(
     declared = declared_sorts(parsed.query)
     inputs = table_of(session, parsed.input, declared) if frame is None else SparkInput.of(frame, parsed.input.path)
     is_written = parsed.output.path != NOWHERE
-    tables = _joined(session, parsed, inputs, joined or {})
-    others = input_places([*inputs.snapshot.files, *(file for table in tables.values() for file in table.snapshot.files)])
+    tables, others = joined_inputs(session, parsed, inputs, joined or {})
     if is_written:
         plan = written_plan(parsed, inputs, tables, overwrite=overwrite, others=others)
     else:
@@ -107,28 +105,6 @@ def release(
     answers = Answered(source.native, source.name, document, TablePlan.of(plan), places)
     found = {each["name"]: TableResult(answers, place) for place, each in enumerate(document["queries"])}
     return found if len(found) > 1 else next(iter(found.values()))
-
-
-def _joined(session: SparkSession, job: ReleaseJob, inputs: SparkInput, frames: Mapping[str, DataFrame]) -> dict[str, SparkInput]:
-    """The tables that a job joins, by their paths; raises `JobError` if two of them are one."""
-    found: dict[str, SparkInput] = {}
-    named = {section.path for section in job.joined}
-    for path in frames:
-        if path not in named:
-            raise ParameterError(f"joined has {path!r}, and the job joins {', '.join(map(repr, sorted(named))) or 'no table'}")
-    read = {*inputs.snapshot.files}
-    for section in job.joined:
-        frame = frames.get(section.path)
-        table = (
-            table_of(session, InputSection(path=section.path, format=section.format))
-            if frame is None
-            else SparkInput.of(checked_frame(frame), section.path)
-        )
-        if section.path in found or read & {*table.snapshot.files}:
-            raise JobError(f"join.path = {section.path!r} reads files that another table of the job has; a table is not joined to itself")
-        read |= {*table.snapshot.files}
-        found[section.path] = table
-    return found
 
 
 def _job_of(job: object, frame: object) -> ReleaseJob:

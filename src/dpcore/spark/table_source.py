@@ -86,8 +86,8 @@ def adapted(frame: object) -> SparkSource:
     return SparkSource(checked_frame(frame))
 
 
-def checked_frame(frame: Any) -> Any:
-    """A DataFrame of Spark whose driver is this process.
+def checked_frame(frame: Any, name: str = "frame") -> Any:
+    """A DataFrame of Spark whose driver is this process; `name` is what messages call it.
 
     Raises
     ------
@@ -98,13 +98,13 @@ def checked_frame(frame: Any) -> Any:
     """
     module, kind = type(frame).__module__, type(frame).__name__
     if module.startswith("pyspark.pandas"):
-        raise ParameterTypeError("frame must be a DataFrame of Spark, got one of pandas on Spark; use frame.to_spark()")
+        raise ParameterTypeError(f"{name} must be a DataFrame of Spark, got one of pandas on Spark; use frame.to_spark()")
     if module.startswith("pyspark.sql.connect"):
-        raise ParameterTypeError("frame must be a DataFrame of a session whose driver is this process, got one of Spark Connect")
+        raise ParameterTypeError(f"{name} must be a DataFrame of a session whose driver is this process, got one of Spark Connect")
     if kind != "DataFrame" or not module.startswith("pyspark.sql"):
-        raise ParameterTypeError(f"frame must be a pyspark.sql.DataFrame, got {kind}")
+        raise ParameterTypeError(f"{name} must be a pyspark.sql.DataFrame, got {kind}")
     if frame.isStreaming:
-        raise ParameterError("frame is a stream, of which no release ever has all rows; write it to a table, and release that")
+        raise ParameterError(f"{name} is a stream, of which no release ever has all rows; write it to a table, and release that")
     return frame
 
 

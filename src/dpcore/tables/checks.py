@@ -40,12 +40,12 @@ def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Want
     return value
 
 
-def check_inputs_are_tables(job: JobFile, inputs: Iterable[InputFile], others: Sequence[Place]) -> None:
-    """Raise `JobError` if a file of the input is also another one that the command reads.
+def check_inputs_are_tables(job: JobFile, inputs: Iterable[InputFile], others: Sequence[Place], key: str = "input.path") -> None:
+    """Raise `JobError` if a file of the input, or of what `key` names, is also another one that the command reads.
 
     It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
     """
-    check_distinct([("input.path", place_of(path)) for path in inputs], _read_beside(job, others))
+    check_distinct([(key, place_of(path)) for path in inputs], _read_beside(job, others))
 
 
 def check_places(job: JobFile, inputs: Iterable[InputFile], written: Sequence[Place], others: Sequence[Place]) -> None:

@@ -287,7 +287,9 @@ def _refuse_folder(error: OSError) -> None:
 def _common_format(path: str, key: str, paths: list[Path | Address]) -> Format:
     endings = sorted({file.suffix.lower() for file in paths})
     if len(endings) > 1 or endings[0] not in SUFFIXES:
-        remedy = f"; set input.format to one of {', '.join(map(repr, SUFFIXES.values()))}" if key == "input.path" else ""
+        takes_format = key.rpartition(".")[2] == "path" and (key.startswith("input") or "join" in key)
+        said = f"; set {key.removesuffix('path')}format to one of {', '.join(map(repr, SUFFIXES.values()))}"
+        remedy = said if takes_format else ""
         raise JobError(
             f"{key} = {path!r}: cannot tell the format from the ending{'s' if len(endings) > 1 else ''} "
             f"{', '.join(map(repr, endings))}{remedy or '; name files that all end in one of ' + ', '.join(SUFFIXES)}"
@@ -295,8 +297,8 @@ def _common_format(path: str, key: str, paths: list[Path | Address]) -> Format:
     return SUFFIXES[endings[0]]
 
 
-def check_output_is_outside(output: Path | Address, section: InputSection, key: str = "output.path") -> None:
-    """Raise `JobError` if the next run would read `output` as a part of its input."""
+def check_output_is_outside(output: Path | Address, section: InputSection, key: str = "output.path", read_as: str = "input.path") -> None:
+    """Raise `JobError` if the next run would read `output` as a part of its input, or of what else it reads."""
     read = address_of("input.path", section.path)
     if read is not None or isinstance(output, Address):
         inside = read is not None and isinstance(output, Address) and _is_in_store(output, read)
@@ -305,7 +307,7 @@ def check_output_is_outside(output: Path | Address, section: InputSection, key: 
         below = root.is_dir() and output.resolve().is_relative_to(root.resolve())
         inside = below or (glob.has_magic(section.path) and not root.exists() and _glob_matches(section.path, output))
     if inside:
-        raise JobError(f"{key} = {str(output)!r} is inside the input (input.path = {section.path!r}); write it somewhere else")
+        raise JobError(f"{key} = {str(output)!r} is inside the input ({read_as} = {section.path!r}); write it somewhere else")
 
 
 def _is_in_store(output: Address, read: Address) -> bool:

@@ -82,6 +82,8 @@ def run_ids(job: JobFile) -> tuple[str, ...]:
     for stage in (said, said.get("per_unit", {})):
         for joined in stage.get("join", ()):
             joined["path"] = _absolute(joined["path"])
+            if joined.get("dataset") == said["input"].get("dataset"):
+                joined.pop("dataset", None)
     known = {"kind": job.WORD, "job": said, "files": _digests(said)}
     return tuple(_digest(known | {"stream_version": stream}) for stream in range(STREAM_VERSION, FIRST_STREAM - 1, -1))
 
@@ -112,7 +114,8 @@ def _named_files(settings: Any) -> Iterator[str]:
         yield from (settings[key] for key in keys if key.endswith("_file") and isinstance(settings[key], str))
         yield from (each["path"] for each in settings.get("lookup") or () if isinstance(each, dict))
         for key in keys:
-            yield from _named_files(settings[key])
+            if key != "columns" or not isinstance(settings[key], dict):  # whose keys are names that a job gives
+                yield from _named_files(settings[key])
     elif isinstance(settings, list):
         for value in settings:
             yield from _named_files(value)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 NONE = -1
+MANY = 1 << 31
 
 
 class UnitIndex:
@@ -30,10 +31,11 @@ class UnitIndex:
         self._multiplier = np.uint64(secrets.randbits(64) | 1)  # nobody can choose names with one hash
         self._is_named = not pa.types.is_integer(units.type)
         rows = np.flatnonzero(units.is_valid().to_numpy(zero_copy_only=False))
-        self._units = _wide(units.drop_null())
-        sorted_by = self._sorted_by(self._units)
+        units = _wide(units.drop_null())
+        sorted_by = self._sorted_by(units)
         order = np.argsort(sorted_by, kind="stable")
-        self._keys, self._order, self._rows = sorted_by[order], order, rows[order]
+        self._keys, self._rows = sorted_by[order], rows[order].astype(np.int32 if rows.max(initial=0) < MANY else np.int64)
+        self._units = units.take(pa.array(order if self._is_named else order[:0]))
 
     def places(self, units: pa.Array) -> npt.NDArray[np.int64]:
         """The row of each unit, −1 for one that has none and for a null."""
@@ -51,7 +53,7 @@ class UnitIndex:
             if not self._is_named:
                 found[asked] = self._rows[at]
                 break
-            same = pc.equal(units, self._units.take(pa.array(self._order[at]))).to_numpy(zero_copy_only=False)
+            same = pc.equal(units, self._units.take(pa.array(at))).to_numpy(zero_copy_only=False)
             found[asked[same]] = self._rows[at[same]]
             # Another name has this hash: what comes next may have it, too.
             asked, keys, at, units = asked[~same], keys[~same], at[~same] + 1, units.filter(pa.array(~same))

@@ -16,6 +16,7 @@ from dpcore.batch import load_release_job, make_release_plan, parse_release_job,
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.jobs.commands.release_text import describe
 from dpcore.query.prose import limits_in_words
+from dpcore.tables.run_ids import run_ids
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 
@@ -103,7 +104,7 @@ def test_public_frames_of_both_tables_keep_apart():
     [
         ({"on": "ward"}, {}, "on = 'ward': private tables are joined by the unit alone"),
         ({"key": "ward"}, {}, "joined by [[lookup]]"),
-        ({"per_unit": None}, {}, "needs [join.per_unit]"),
+        ({"per_unit": None}, {}, "needs per_unit, such as"),
         ({"per_unit": RIGHT | {"by": "plan", "groups": ["basic"]}}, {}, "by makes several"),
         ({"per_unit": {}}, {}, "per_unit needs a column"),
         ({"how": "outer"}, {}, "join[0].how = 'outer'"),
@@ -192,8 +193,8 @@ def test_tables_of_one_ledger_have_one_name(folder):
         PrivateTable(members(), unit="id", dataset=name, ledger=ledger.path).per_unit(paid="sum(paid)") for name in ("hospital-1", "m")
     )
     one.join(same).count(epsilon=1.0)
-    with pytest.raises(JobError, match="one name for all tables of a set"):
-        one.join(other).count(epsilon=1.0)
+    with pytest.raises(ParameterError, match="one name for all tables of a set"):
+        one.join(other)
     assert ledger.spent.epsilon == 1.0
     # Another ledger pays for its own answers: what both may spend adds up.
     apart = PrivateTable(members(), unit="id", dataset="m").per_unit(paid="sum(paid)")
@@ -261,3 +262,121 @@ epsilon = 1
     assert f"join    {folder}/members.parquet on id, only units that it has" in said
     assert "where   paid > 1" in said
     assert "made    paid = sum(paid)" in said
+
+
+# What was found by an attack
+
+
+def test_a_member_alone_charges_the_set_under_its_name(folder):
+    """A column of another name holds the same units."""
+    ledger = Ledger.create(folder / "set.ledger", epsilon=10, relation="add_remove", unit="person", dataset="set")
+    count = [{"name": "n", "kind": "count", "epsilon": 1.0}]
+    alone = {
+        "version": 1, "input": {"path": str(folder / "members.parquet"), "dataset": "set"}, "output": {"path": str(folder / "alone.json")},
+        "privacy": {"max_epsilon": 1, "unit": "id", "relation": "add_remove", "max_rows_per_unit": 3}, "query": count,
+        "ledger": {"path": str(ledger.path)},
+    }  # fmt: skip
+    with pytest.raises(JobError, match=r"privacy.unit = 'id', but .* is for 'person'.*privacy.unit_name = 'person'"):
+        make_release_plan(parse_release_job(alone))
+    alone["privacy"]["unit_name"] = "person"
+    document = release(make_release_plan(parse_release_job(alone)))
+    assert document["unit"] == "person"
+    assert ledger.spent.epsilon == 1.0
+    table = PrivateTable(
+        members(), unit="id", unit_name="person", relation="add_remove", max_rows_per_unit=3, ledger=ledger.path, dataset="set"
+    )
+    table.count(epsilon=1.0)
+    assert ledger.spent.epsilon == 2.0
+    with pytest.raises(JobError, match="unit_name = 'x' is for jobs whose unit is a column"):
+        parse_release_job(alone | {"privacy": {"max_epsilon": 1, "unit_name": "x"}})
+
+
+def test_a_ledger_is_one_however_it_is_named(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    Ledger.create("set.ledger", epsilon=10, relation="replace", unit="person")
+    one = PrivateTable(visits(), unit="person", max_rows_per_unit=5, ledger="set.ledger", dataset="a")
+    (folder / "link.ledger").symlink_to(folder / "set.ledger")
+    for name in ("set.ledger", "./set.ledger", str(folder / "set.ledger"), "link.ledger"):
+        other = PrivateTable(members(), unit="id", ledger=name, dataset="b").per_unit(paid="sum(paid)")
+        with pytest.raises(ParameterError, match="one name for all tables of a set; got 'a' and 'b'"):
+            one.join(other)
+
+
+def test_the_ledger_says_what_was_joined(folder):
+    ledger = Ledger.create(folder / "set.ledger", epsilon=10, relation="add_remove", unit="person")
+    release(make_release_plan(parse_release_job(job_of(folder, ledger={"path": str(ledger.path)}))))
+    (entry,) = ledger.entries()
+    assert entry.what == f"release of 2 queries on {folder}/visits.parquet, joined with {folder}/members.parquet"
+
+
+def test_names_of_columns_are_no_files(folder, monkeypatch):
+    """A column may end in _file; what lies beside the job under the name of its aggregate decides nothing."""
+    monkeypatch.chdir(folder)
+    job = parse_release_job(job_of(folder, {"per_unit": RIGHT | {"any_file": "count(*)"}}))
+    before = run_ids(job)
+    (folder / "count(*)").write_text("stray", encoding="utf-8")
+    assert run_ids(job) == before
+    make_release_plan(job)
+
+
+def test_the_id_of_a_run_does_not_depend_on_how_a_path_is_written(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    named = {"input": {"path": "visits.parquet", "dataset": "set"}}
+    ids = {
+        run_ids(parse_release_job(job_of(folder, {"path": path, "dataset": dataset}, **named)))[0]
+        for path in ("members.parquet", "./members.parquet", str(folder / "members.parquet"))
+        for dataset in (None, "set")
+    }
+    assert len(ids) == 1
+    assert run_ids(parse_release_job(job_of(folder, {"how": "inner"}, **named)))[0] not in ids
+
+
+def series_of(folder, step, **join):
+    query = {"name": "t", "kind": "running_total", "steps": 3, "step": step, "state": str(folder / "states" / "t.state"), "epsilon": 1e4}
+    job = job_of(folder, {"how": "inner", **join})
+    job["output"] = {"path": str(folder / f"out-{step}.json")}
+    return job | {"query": [query | {"max_steps_per_unit": 3}], "privacy": job["privacy"] | {"max_epsilon": 1e5}}
+
+
+def test_a_series_with_a_join_claims_in_how_many_steps_a_unit_is(folder):
+    job = series_of(folder, 1)
+    del job["query"][0]["max_steps_per_unit"]
+    with pytest.raises(JobError, match="needs max_steps_per_unit in a job that joins another table"):
+        parse_release_job(job)
+
+
+def test_each_step_of_a_series_may_have_another_file_of_the_joined_table(folder):
+    found = []
+    for step in (1, 2):
+        write_table(members().slice(100 * step), folder / f"members-{step}.parquet")
+        job = series_of(folder, step, path=str(folder / f"members-{step}.parquet"))
+        found.append(release(make_release_plan(parse_release_job(job)))["queries"][0]["value"])
+    assert found[1] > found[0] > 0
+
+
+def test_a_state_inside_of_a_joined_folder_is_refused_before_it_is_paid(folder):
+    (folder / "more").mkdir()
+    write_table(members(), folder / "more" / "m.parquet")
+    job = series_of(folder, 1, path=str(folder / "more"))
+    job["query"][0]["state"] = str(folder / "more" / "t.state")
+    with pytest.raises(JobError, match=r"state = .* is inside the input \(join.path"):
+        make_release_plan(parse_release_job(job))
+
+
+@pytest.mark.parametrize(
+    ("join", "keys", "said"),
+    [
+        ({}, {"privacy": {"max_epsilon": 4.0, "unit": "persn", "max_rows_per_unit": 2}}, "no column 'persn'. Did you mean 'person'?"),
+        ({"per_unit": RIGHT | {"join": [{"path": "x"}]}}, {}, "tables are joined one after the other"),
+        ({"per_unit": RIGHT | {"groups": [1]}}, {}, "by makes several"),
+        ({"path": "MIXED"}, {}, "set join[0].format to one of"),
+    ],
+)  # fmt: skip
+def test_other_mistakes_are_told(folder, join, keys, said):
+    (folder / "mixed").mkdir()
+    for name in ("a.parquet", "b.csv"):
+        write_table(members(), folder / "mixed" / name)
+    text = json.dumps(job_of(folder, join, **keys)).replace('"MIXED"', json.dumps(str(folder / "mixed")))
+    with pytest.raises(JobError) as caught:
+        make_release_plan(parse_release_job(json.loads(text)))
+    assert said in str(caught.value)
