@@ -72,6 +72,26 @@ def test_a_release_under_a_test_key_is_that_of_the_local_engine(spark, desk, cap
     assert there == here
 
 
+JOIN = """
+[[join]]
+path = "others.parquet"
+how = "inner"
+per_unit = { plan = "min(plan)" }
+"""
+
+
+def test_a_release_with_a_joined_table_is_that_of_the_local_engine(spark, desk, capfd):
+    pq.write_table(pa.table({"person": list(range(300)), "plan": ["a", "b", "c"] * 100}), desk / "others.parquet")
+    (desk / "joined.toml").write_text(KEYED + JOIN)
+    there = json.loads(said(capfd, "release", "joined.toml", "--engine", "spark", "--output", "there.json", "--json"))
+    here = json.loads(said(capfd, "release", "joined.toml", "--output", "here.json", "--json"))
+    for key in ("run", "time", "input", "job"):
+        there.pop(key), here.pop(key)
+    assert there == here
+    refused = said(capfd, "release", "joined.toml", "--engine", "spark", "--set", "join[0].path=people", code=2)
+    assert "a table is not joined to itself" in refused
+
+
 def test_a_release_charges_its_ledger_once(spark, desk, capfd):
     said(capfd, "ledger", "create", "visits.ledger", "--epsilon", "9", "--relation", "add_remove", "--unit", "person")
     plan = json.loads(said(capfd, "release", "central.toml", "--engine", "spark", "--dry-run", "--json"))

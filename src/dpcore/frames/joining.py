@@ -77,7 +77,7 @@ def _check(session: Session, view: View, theirs: Session, other: View, how: str)
 
 
 def _is_one_ledger(session: Session, theirs: Session) -> bool:
-    """Whether both name one file, in whatever way."""
+    """Whether both name one file."""
     if session.ledger is None or theirs.ledger is None:
         return False
     one, other = Path(session.ledger), Path(theirs.ledger)

@@ -414,8 +414,7 @@ def _states_of(job: ReleaseJob) -> list[StateFile]:
 def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None) -> Spend:
     """(ε, δ) of the whole job, and the ρ of each query if it is known."""
     count = len(job.query)
-    joined = f", joined with {', '.join(section.path for section in job.joined)}" if job.joined else ""
-    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.input.path}{joined}"
+    what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.tables_in_words}"
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     asked = recorded(_asked(job, query) for query in job.query)

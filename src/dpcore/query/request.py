@@ -132,6 +132,12 @@ class ReleaseJob(JobTables):
         """All tables that are joined."""
         return [*self.join, *([] if self.per_unit is None else self.per_unit.join)]
 
+    @property
+    def tables_in_words(self) -> str:
+        """The private tables that it reads, for a ledger."""
+        joined = ", ".join(section.path for section in self.joined)
+        return f"{self.input.path}, joined with {joined}" if joined else self.input.path
+
     @model_validator(mode="after")
     def _joined_tables_are_of_the_same_units(self) -> Self:
         for section in self.joined:
