@@ -201,8 +201,11 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def accepted(column: Column) -> list[str]:
-    """The questions that the schema of the column allows, asked of a frame without rows."""
-    table = PrivateTable(column.frame([]))
+    """The questions that the schema of the column allows, asked of a frame without rows; names of folders are schema."""
+    frame = column.frame([])
+    if _is_folders(frame):
+        frame = column.frame(list(column.cells.values()))
+    table = PrivateTable(frame)
     return [name for name, question in QUESTIONS.items() if _is_planned(table, question)]
 
 
@@ -213,6 +216,10 @@ def _is_planned(table: PrivateTable, question: Callable[[Any], Any]) -> bool:
     except JobError:
         return False
     return True
+
+
+def _is_folders(frame: object) -> bool:
+    return isinstance(frame, str) and frame.endswith("-integers")
 
 
 class _Planning:
@@ -227,7 +234,7 @@ class _Planning:
 
 def answers(frame: object, names: Sequence[str]) -> dict[str, list[int]]:
     """The answers to some questions about a frame, asked at once; those of folders one by one, as a job says what their names are."""
-    if isinstance(frame, str) and "integers" in frame and len(names) > 1:
+    if _is_folders(frame) and len(names) > 1:
         return {name: answers(frame, [name])[name] for name in names}
     with PrivateTable(frame).batch(epsilon=SURE * (len(names) + 1)) as batch:
         handles = {name: QUESTIONS[name](batch) for name in names}
