@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dpcore.frames.source import FrameSource
 
 WAYS = ("left", "inner")
+ONLY_UNITS = (
+    "private tables are joined by their unit alone, because by another key rows of one unit would change those of others; use lookup for "
+    "a public table"
+)
 
 
 def joined(session: Session, view: View, other: tuple[Session, View], how: str) -> View:

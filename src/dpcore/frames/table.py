@@ -14,7 +14,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import labels
 from dpcore.frames.batches import Collected, TableBatch, limit_of
 from dpcore.frames.found_groups import with_keys
-from dpcore.frames.joining import joined
+from dpcore.frames.joining import ONLY_UNITS, joined
 from dpcore.frames.question import Question, View
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.frames.session import Budget, Session, warn_unused
@@ -212,7 +212,7 @@ class PrivateTable(Selectable):
             section["groups"] = labels(records_of(groups, names) if is_frame(groups) else groups)
         return self._with(view.of_units(section))
 
-    def join(self, other: PrivateTable, *, how: Literal["left", "inner"] = "left") -> Self:
+    def join(self, other: PrivateTable, *, how: Literal["left", "inner"] = "left", on: None = None) -> Self:
         """Add what another private table of the same units has, joined on the unit.
 
         Parameters
@@ -221,6 +221,8 @@ class PrivateTable(Selectable):
             One row for each unit, as its `per_unit` makes it. All of its columns are added.
         how : {"left", "inner"}, default "left"
             Whether rows of units that the other table does not have stay, without values, or are left out.
+        on : None
+            There is no other key than the unit: by another one, rows of one unit would change those of others.
 
         Returns
         -------
@@ -238,6 +240,8 @@ class PrivateTable(Selectable):
             raise ParameterTypeError(
                 f"other must be a PrivateTable with one row for each unit, got {type(other).__name__}; a public table is joined by lookup"
             )
+        if on is not None:
+            raise ParameterError(f"on must be left out, got {on!r}: {ONLY_UNITS}")
         return self._with(joined(self._session, self._view, (other._session, other._view), how))
 
     def _with(self, view: View) -> Self:

@@ -159,6 +159,8 @@ def test_refusals_of_tables():
         PrivateTable(visits(), relation="add_remove").join(other)
     with pytest.raises(ParameterError, match="how must be one of 'left', 'inner', got 'cross'"):
         one.join(other, how="cross")
+    with pytest.raises(ParameterError, match="on must be left out, got 'ward': private tables are joined by their unit alone"):
+        one.join(other, on="ward")  # type: ignore[arg-type]
     with pytest.raises(ParameterTypeError, match="public table is joined by lookup"):
         one.join(members())
     with pytest.raises(AttributeError, match="call it before group_by"):
