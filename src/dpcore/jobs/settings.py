@@ -23,8 +23,8 @@ Part = str | int
 IsText = Callable[[Sequence[Part], Mapping[str, Any]], bool]
 """Whether the key at a place of a document holds text."""
 NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-ENTRY = re.compile(r"([A-Za-z0-9_-]+)\[([0-9]{1,6})\](?:\.(.+))?", re.DOTALL)
-"""A key of a repeated table by its place: `query[0].epsilon`."""
+ENTRY = re.compile(r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\[([0-9]{1,6})\](?:\.(.+))?", re.DOTALL)
+"""A key of a repeated table by its place: `query[0].epsilon`, or `per_unit.join[0].path`."""
 WORD = re.compile(r"\$(\$*)\{(?:([^{}]*)\})?")
 """`${NAME}`, `$${NAME}`, and `${` without its end."""
 MOST_KEY = 1000
@@ -134,7 +134,7 @@ def _parts(key: str) -> tuple[Part, ...]:
     entry = ENTRY.fullmatch(key)
     if entry is not None:
         rest = () if entry[3] is None else _parts(entry[3])
-        return () if entry[3] is not None and not rest else (entry[1], int(entry[2]), *rest)
+        return () if entry[3] is not None and not rest else (*entry[1].split("."), int(entry[2]), *rest)
     if not key or len(key) > MOST_KEY or "\n" in key or "#" in key.partition('"')[0]:
         return ()
     try:
@@ -156,6 +156,10 @@ def _set(document: dict[str, Any], key: str, text: str, is_text: IsText) -> None
     *path, last = parts = _resolved(document, key)
     table: Any = document
     for part in path:
+        if isinstance(part, int) and not (isinstance(table, list) and part < len(table)):
+            raise JobError(f"  --set {key}=…: the job has {len(table)} of these tables, counted from 0")
+        if isinstance(table, list) and not isinstance(part, int):
+            raise JobError(f"  --set {key}=…: name one of several tables, as in query[0].epsilon")
         if isinstance(table, dict) and part not in table:
             table[part] = {}
         table = table[part]

@@ -15,9 +15,11 @@ from dpcore.accounting import Ledger
 from dpcore.batch import load_release_job, make_release_plan, parse_release_job, release
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.jobs.commands.release_text import describe
+from dpcore.jobs.settings import Settings
 from dpcore.query.prose import limits_in_words
 from dpcore.tables.run_ids import run_ids
 from dpcore.testing import KeyedRandom
+from support.every_query import job_text
 from support.jobs import KEY, write_table
 
 UNITS, ROWS = 300, 2_000
@@ -382,3 +384,19 @@ def test_other_mistakes_are_told(folder, join, keys, said):
     with pytest.raises(JobError) as caught:
         make_release_plan(parse_release_job(json.loads(text)))
     assert said in str(caught.value)
+
+
+def test_a_setting_may_name_a_table_that_is_joined_to_made_rows(folder):
+    made = {"n": "count(*)", "join": job_of(folder)["join"]}
+    job = job_of(folder) | {"per_unit": made}
+    del job["join"], job["privacy"]["max_rows_per_unit"]
+    (folder / "job.toml").write_text(job_text(job), encoding="utf-8")
+    set_to = load_release_job(folder / "job.toml", settings=Settings.read(["per_unit.join[0].how=inner"]))
+    assert set_to.joined[0].how == "inner"
+    for wrong, said in {
+        "per_unit.join[1].how": "the job has 1 of these",
+        "per_unit.join.how": "one of several",
+        "per_unit.x[0].y": "has 0",
+    }.items():
+        with pytest.raises(JobError, match=said):
+            load_release_job(folder / "job.toml", settings=Settings.read([f"{wrong}=inner"]))
