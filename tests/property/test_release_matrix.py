@@ -192,8 +192,12 @@ def enumerated(folder, cases, unit, relation, columns, monkeypatch):
     return loss, {case: worst(twin, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
 
 
+LEAST = {"quantiles": 0.48}
+"""What a case loses at least, as a share of ε; that of grids comes near to it with ever more rows of others only."""
+
+
 def assert_private(folder, cases, unit, relation, columns, monkeypatch):
-    """No case loses more than ε, each loses half of it at least, and either of two broken twins loses more.
+    """No case loses more than ε, each loses about half of it at least, and either of two broken twins loses more.
 
     The twins have the noise for one row that is added or removed, and half of the noise. (The noise of the first may be the right one, or
     as good: under replacement of a row, the sum and the count of a mean do not both move as far as they can.)
@@ -204,7 +208,7 @@ def assert_private(folder, cases, unit, relation, columns, monkeypatch):
             assert each == 0
             continue
         assert each <= EPSILON * (1 + 1e-6), case
-        assert each >= EPSILON * (0.5 - 1e-9), case
+        assert each >= EPSILON * (LEAST.get(case.name, 0.5) - 1e-9), case
         assert max(broken[case], 2 * each) > EPSILON * (1 + 1e-6), case
 
 

@@ -33,9 +33,6 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-LARGE = pa.large_string()
-"""Texts of all units in one array."""
-
 
 @dataclass(frozen=True, slots=True)
 class UnitJoin:
@@ -122,7 +119,8 @@ def held(cells: Any) -> pa.Array:
     if kind is None:
         raise AssertionError(cells.type)
     cells = readable(cells, kind)
-    return decoded(cells).cast(LARGE) if kind == "VARCHAR" else cells
+    # Large, as the texts of all units are in one array.
+    return decoded(cells).cast(pa.large_string()) if kind == "VARCHAR" else cells
 
 
 def _as_compared(units: pa.Array) -> pa.Array:
