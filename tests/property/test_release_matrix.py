@@ -192,8 +192,9 @@ def enumerated(folder, cases, unit, relation, columns, monkeypatch):
     return loss, {case: worst(twin, place, found[case], tables.pairs) for place, case in enumerate(cases, 1)}
 
 
-LEAST = {"quantiles": 0.48}
-"""What a case loses at least, as a share of ε; that of grids comes near to it with ever more rows of others only."""
+LEAST = {"quantiles": 0.38}
+"""What a case loses at least, as a share of ε, if not half: rows that are made by key are one in each group of it, and the noise of ranks is
+for as many as a unit may have anywhere."""
 
 
 def assert_private(folder, cases, unit, relation, columns, monkeypatch):
