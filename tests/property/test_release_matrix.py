@@ -193,8 +193,8 @@ def enumerated(folder, cases, unit, relation, columns, monkeypatch):
 
 
 LEAST = {"quantiles": 0.38}
-"""What a case loses at least, as a share of ε, if not half: rows that are made by key are one in each group of it, and the noise of ranks is
-for as many as a unit may have anywhere."""
+"""What a case loses at least, as a share of ε, if not half: rows that are made by key are one in each of its groups, and the noise of ranks
+is for as many as a unit may have in all."""
 
 
 def assert_private(folder, cases, unit, relation, columns, monkeypatch):
