@@ -73,6 +73,7 @@ def test_persons_are_counted_with_the_scales_of_the_page(tool, packages, table):
     assert wrong(BESIDE / f"{tool}_persons.py", table) == []
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("right", "broken", "complaint"),
     [

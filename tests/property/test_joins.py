@@ -141,6 +141,7 @@ count(*) FILTER (WHERE z > 0 OR v > 8) FROM j"""
 """Numbers beyond the edges are in the outer bins."""
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("how", ["left", "inner"])
 @pytest.mark.parametrize("made", [None, {"v": "max(v)", "n": "count(*)"}])
 @pytest.mark.parametrize("null_unit", ["drop", "own"])
@@ -242,6 +243,7 @@ def some_of(units):
     return pa.array([*third.to_pylist(), *second.to_pylist(), *second.to_pylist()], units.type)
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize("made", [None, {"v": "max(v)"}])
 @pytest.mark.parametrize("swapped", [False, True])
 @pytest.mark.parametrize("kind", SAME)
@@ -255,6 +257,10 @@ def test_units_of_these_types_are_equal(tmp_path, kind, swapped, made):
     found = release(make_release_plan(parse_release_job(job_of(tmp_path, how="inner", made=made, queries=EXACT[:2]))))["queries"]
     assert found[0]["value"] == 2
     assert found[1]["value"] == pytest.approx(3, abs=0.01)
+
+
+def test_long_names_meet_on_rows_that_are_made(tmp_path):
+    test_units_of_these_types_are_equal(tmp_path, "long", swapped=False, made={"v": "max(v)"})
 
 
 @pytest.mark.parametrize("made", [None, {"v": "max(CAST(v AS BIGINT))"}])

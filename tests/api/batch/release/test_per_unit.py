@@ -171,6 +171,7 @@ TYPES = {
 }  # fmt: skip
 
 
+@pytest.mark.some(11)
 @pytest.mark.parametrize("keys", [{}, {"by": "text", "groups": ["x", "y"]}])
 @pytest.mark.parametrize("kind", TYPES)
 def test_units_of_every_type(tmp_path, kind, keys):
