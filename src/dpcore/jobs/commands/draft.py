@@ -112,7 +112,8 @@ kind = "count"
 weight = 1
 # group_by = ["region", "district"]                            # counts and sums for groups, from the coarsest column to the finest,
 # groups = {{ region = ["N", "S"], district = ["1", "2"] }}      # which are declared; or "districts.csv", a row for each district
-# consistent = true                                            # and whose totals agree, down to each district"""
+# consistent = true                                            # and whose totals agree, down to each district
+# kind = "running_total", steps = 52, step = "${{DATE}}", ...      # in a job of its own: a total every week, all under one budget"""
 
 
 def _query(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[str]:
