@@ -149,7 +149,7 @@ class Deriving:
         conditions: dict[str, Mask] = {}
         for join in self._derivation.joins:
             columns, known = join.of(batch.column(join.key))
-            batch, passes = _beside(batch, columns), both(passes, known)
+            batch, passes = _beside(batch, columns), _both(passes, known)
         for lookup in self._derivation.lookups:
             batch = _beside(batch, lookup.of(batch.column(lookup.key)))
         program = self._derivation.program
@@ -157,7 +157,7 @@ class Deriving:
             found = self._evaluation.of(batch)
             conditions = found.conditions
             batch = _beside(batch, found.columns)
-            passes = passes if self._derivation.where is None else both(passes, conditions[self._derivation.where])
+            passes = passes if self._derivation.where is None else _both(passes, conditions[self._derivation.where])
         return Derived(rows if batch is rows.batch else replace(rows, batch=batch), passes, conditions)
 
 
@@ -191,7 +191,7 @@ class Passing:
         key = self._queries[query] if self._queries else None
         if key not in self._known:
             condition = None if key is None else self._derived.conditions[key]
-            self._known[key] = self._part(both(self._derived.passes, condition))
+            self._known[key] = self._part(_both(self._derived.passes, condition))
         return self._known[key]
 
     def _part(self, passes: Mask | None) -> SelectedRows:
@@ -228,8 +228,7 @@ class SelectedRows:
         return values if self.kept is None else values[self.kept]
 
 
-def both(one: Mask | None, other: Mask | None) -> Mask | None:
-    """The rows of two masks, of which None has all."""
+def _both(one: Mask | None, other: Mask | None) -> Mask | None:
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -19,11 +19,9 @@ from dpcore.tables.sql.arrow_values import TEXTS, database_type, readable
 from dpcore.tables.types.whole_arrays import decoded
 from dpcore.tables.units.contributions import compared, compared_type
 from dpcore.tables.units.unit_index import UnitIndex
-from dpcore.tables.units.unit_rows import make_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -87,10 +85,6 @@ class UnitJoin:
         chosen = pa.array(places, mask=absent)
         found = {name: column.take(chosen) for name, column in self.columns.items()}
         return found, ~absent if self.is_inner and absent.any() else None
-
-    def made(self, spill: Path, threads: int, update: Callable[[int, float], None], piece_rows: int | None = None) -> UnitJoin:
-        """The same with its rows, after one pass over the table; parameters are those of `make_rows`."""
-        return self.holding(make_rows(self.source, self.recipe, spill, threads, update, piece_rows))
 
     def holding(self, made: MadeRows) -> UnitJoin:
         """The same with rows that were made, all of them in memory."""
