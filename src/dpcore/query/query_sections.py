@@ -373,6 +373,10 @@ class ReleasePrivacy(PrivacySection):
         found = super().protected
         return found if self.unit_name is None else self.unit_name + found.removeprefix(self.unit)
 
+    def called_otherwise(self, name: str) -> str:
+        said = f" (a column of another name that holds the same units: privacy.unit_name = {name!r})"
+        return "" if "row" in {self.unit, name} else said
+
     @model_validator(mode="after")
     def _a_row_has_no_other_name(self) -> Self:
         if self.unit == "row" and self.unit_name is not None:

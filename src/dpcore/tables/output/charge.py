@@ -340,8 +340,8 @@ def _differences(job: JobFile, ledger: Ledger) -> list[str]:
         for key, said, wanted, what in agree
         if said != wanted
     ]
-    if hasattr(job.privacy, "unit_name") and job.total.relation == ledger.relation and found:
-        found[-1] += f" (a column of another name that holds the same units: privacy.unit_name = {ledger.unit!r})"
+    if job.privacy.protected != ledger.unit:
+        found[-1] += job.privacy.called_otherwise(ledger.unit)
     if ledger.dataset is not None and job.input.dataset != ledger.dataset:
         said = "is required" if job.input.dataset is None else f"= {job.input.dataset!r}"
         found.append(f"input.dataset {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
