@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from dpcore.pages.numbers import readable
 from dpcore.pages.page import Pages
+from dpcore.reproduce.items import known_items
 from dpcore.reproduce.mathematics import mathematics
 from dpcore.reproduce.setting import SIMULATED
-from dpcore.reproduce.sources import place_and_claim
+from dpcore.reproduce.sources import SOURCES, place_and_claim, translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from dpcore.reproduce.items import Item
     from dpcore.reproduce.results import Check, Section, Slope, Table
     from dpcore.reproduce.run import Findings
 
@@ -40,7 +43,7 @@ class ReproducedPages(Pages):
         document : mapping
             The JSON file.
         shown : dict
-            The studies, and the warning at the top.
+            The studies, the items of all documents, and the warning at the top.
         """
         studies = [
             {
@@ -53,7 +56,8 @@ class ReproducedPages(Pages):
         ]
         for number, section in enumerate((section for study in studies for section in _sections(study)), 1):
             section["anchor"] = f"section-{number}"
-        return subject.document(), {"studies": studies, "alarm": SIMULATED}
+        anchors = {section["title"]: section["anchor"] for study in studies for section in _sections(study)}
+        return subject.document(), {"studies": studies, "lists": item_lists(anchors), "alarm": SIMULATED}
 
 
 def _sections(study: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -66,6 +70,7 @@ def _section(section: Section) -> dict[str, Any]:
 
     place, claim = place_and_claim(section.title)
     return {
+        "title": section.title,
         "place": place,
         "claim": formulas(claim),
         "statement": formulas(section.statement),
@@ -77,6 +82,33 @@ def _section(section: Section) -> dict[str, Any]:
         "own": any(slope.own is not None for slope in section.slopes),
         "checks": [kind for kind in (_kind(kind, section.checks) for kind in KINDS) if kind["rows"]],
         "verdicts": {kind: _verdict(kind, section.checks) for kind in KINDS},
+    }
+
+
+def item_lists(anchors: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the items of each document for the template.
+
+    Parameters
+    ----------
+    anchors : mapping
+        From the title of a section to its place on the page. An item whose section is not on the page has no link.
+    """
+    return [
+        {"source": SOURCES[key], "rows": [_item(item, anchors) for item in items], "states": Counter(item.state for item in items)}
+        for key, items in known_items().items()
+    ]
+
+
+def _item(item: Item, anchors: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "number": translated(item.number),
+        "title": formulas(item.title),
+        "state": item.state,
+        "where": item.where,
+        "reason": formulas(item.reason),
+        "anchors": [anchors[title] for title in item.of(anchors)],
+        "study": item.study,
+        "test": item.test,
     }
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 KEY = re.compile(r"[^()]+\([^()]*\)")
 """A work as citations name it: everything up to its year or number in parentheses."""
-LABELS = {"Satz": "theorem", "Beispiel": "example", "Beispiele": "examples", "Abbildung": "figure", "Korollar": "corollary"}
+LABELS = {
+    "Satz": "theorem", "Beispiel": "example", "Beispiele": "examples", "Abbildung": "figure", "Korollar": "corollary",
+    "Aufgabe": "exercise", "Bemerkung": "remark", "Tabelle": "table", "Abschnitt": "section",
+}  # fmt: skip
 """German labels of Steinberger (2019), and their English words."""
 
 
@@ -87,6 +90,21 @@ def place_and_claim(title: str) -> tuple[str, str]:
     ('Satz (theorem) 3.13', 'the best bit of a record')
     """
     head, _, claim = title.partition(": ")
-    place = head.removeprefix(source_of(title).key).removeprefix(", ")
+    return translated(head.removeprefix(source_of(title).key).removeprefix(", ")), claim
+
+
+def translated(place: str) -> str:
+    """Return a label and its number, with the English word of a German label.
+
+    Parameters
+    ----------
+    place : str
+        Label and number.
+
+    Examples
+    --------
+    >>> translated("Aufgabe 3.5")
+    'Aufgabe (exercise) 3.5'
+    """
     label, _, number = place.partition(" ")
-    return (f"{label} ({LABELS[label]}) {number}" if label in LABELS else place), claim
+    return f"{label} ({LABELS[label]}) {number}" if label in LABELS else place

@@ -13,6 +13,7 @@ import dpcore
 from dpcore import cli
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Setting, Slope, known_studies, registry, run
+from dpcore.reproduce.items import known_items
 from dpcore.reproduce.mathematics import mathematics
 from dpcore.reproduce.sources import SOURCES, place_and_claim
 
@@ -178,7 +179,10 @@ def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     assert page.count("<svg") / 2 == sum(len(section["figures"]) for section in sections) > len(titles)
     assert page.count("<table>") == sum(len(section["tables"]) for section in sections)
     kinds = [len({check["kind"] for check in section["checks"]}) + bool(section["slopes"]) for section in sections]
-    assert page.count('<table class="stack">') == len(SOURCES) + sum(kinds)
+    assert page.count('<table class="stack">') == len(SOURCES) + sum(kinds) + len(known_items())
+    assert len(
+        re.findall(r'<tr><td class="name">(?:<a href="#section-\d+">)?[^<]+(?:</a>)?</td>\n<td data-label="what it says">', page)
+    ) == sum(map(len, known_items().values()))
     for source in SOURCES.values():
         assert f"<cite><bdi>{html.escape(source.title)}</bdi></cite>" in page.replace("&#39;", "&#x27;")
         assert source.authors in page
