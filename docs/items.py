@@ -12,13 +12,15 @@ from dpcore.reproduce.sources import SOURCES, translated
 PAGE = Path(__file__).resolve().parent / "items.md"
 HEAD = """# Every item of the five sources
 
-This page lists every definition, theorem, example, exercise, figure, table and algorithm of the [five
-sources](literature.md#the-five-sources), in the order of each document. `python docs/items.py` writes it. Three words say what dpcore does with an item:
+This page lists every definition, theorem, example, exercise, figure, table and algorithm of the
+[five sources](literature.md#the-five-sources), in the order of each document. `python docs/items.py` writes it. Three words say what
+dpcore does with an item:
 
 - **complete**: you can run it, and a section of [`dpcore reproduce`](reproduce.md) or a test checks it;
 - **limit**: a part of it cannot be done, and the last column says why;
 - **text**: there is nothing to run.
 """
+COLUMNS = "| item | what it says | state | where, or why not |\n|---|---|---|---|"
 
 
 def row(item: Item) -> str:
@@ -37,9 +39,8 @@ def page() -> str:
         states = Counter(item.state for item in items)
         counts = ", ".join(f"{states[state]} {state}" for state in ("complete", "limit", "text") if states[state])
         title = SOURCES[key].title + (f" ({SOURCES[key].english})" if SOURCES[key].english else "")
-        parts.append(
-            f"## {key}\n\n*{title}*: {len(items)} items, {counts}.\n\n| item | what it says | state | where, or why not |\n|---|---|---|---|"
-        )
+        parts.append(f"## {key}\n\n*{title}*: {len(items)} items, {counts}.\n")
+        parts.append(COLUMNS)
         parts.append("\n".join(map(row, items)) + "\n")
     return "\n".join(parts)
 
