@@ -151,6 +151,7 @@ def test_every_name_of_releases_is_on_their_page():
         "exactness-density",
         "exactness-ks",
         "exactness-tests",
+        "exactness-adaptive",
         "auditing",
         "batch",
         "tables",

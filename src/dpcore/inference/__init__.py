@@ -13,6 +13,7 @@ from dpcore.inference.distribution_tests import (
     sign_separation,
     uniformity_test,
 )
+from dpcore.inference.generalization import generalization_error
 from dpcore.inference.lipschitz_test import lipschitz_uniformity_test
 from dpcore.inference.means import MeanEstimate, SparseMeanEstimate, mean, sparse_mean
 from dpcore.inference.regression import RegressionEstimate, linear_regression
@@ -23,6 +24,7 @@ __all__ = [
     "RegressionEstimate",
     "SparseMeanEstimate",
     "TestOutcome",
+    "generalization_error",
     "identity_test",
     "linear_regression",
     "lipschitz_uniformity_test",

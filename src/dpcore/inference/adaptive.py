@@ -6,16 +6,17 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
 from dpcore._processes import OneProcess
-from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
+from dpcore.inference.generalization import generalization_error
 from dpcore.privacy import Privacy
 from dpcore.rng import Stream, resolve
 from dpcore.sums import ExactSum, clamped_sum
@@ -236,23 +237,27 @@ class AdaptiveQueries(OneProcess):
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         return self.scale * math.log(self.uses / beta)
 
-    def statistical_accuracy(self, beta: float, *, constant: float = 1.0) -> tuple[float, float]:
+    def statistical_accuracy(
+        self, beta: float, *, constant: float = 1.0, method: Literal["lecture", "proved"] = "lecture"
+    ) -> tuple[float, float]:
         r"""Return the accuracy of all k answers for the population that the records were drawn from, and the probability of missing it.
 
         Parameters
         ----------
         beta : float
-            In (0, 1): probability that the noise is larger than α allows.
+            In (0, 1): probability that the noise is larger than α allows; with "proved", half the probability of missing the accuracy.
         constant : float, default 1.0
-            C in the condition n ≥ C·ln(1/δ)/ε² of the theorem. The lecture writes n = Ω(ln(1/δ)/ε²) without a number, and the default is
-            not proved. Proofs in the literature need other constants, also in front of ε.
+            C in the condition n ≥ C·ln(1/δ)/ε² of "lecture". The lecture writes n = Ω(ln(1/δ)/ε²) without a number. Every C ≥ 1/7 is
+            proved in docs/exactness-adaptive.md; smaller ones are not.
+        method : {"lecture", "proved"}, default "lecture"
+            The numbers of the theorem, or those of `generalization_error` for this n, which need no condition and are smaller.
 
         Returns
         -------
         accuracy : float
-            α + 10ε with α = `empirical_accuracy(beta)`.
+            α + 10ε with α = `empirical_accuracy(beta)`; with "proved" α + `generalization_error(ε, δ, n=n, beta=β/k)`, at most 1 + α.
         failure : float
-            β + kδ/ε, at most 1.
+            β + kδ/ε, at most 1; with "proved" 2β, at most 1.
 
         Raises
         ------
@@ -264,7 +269,11 @@ class AdaptiveQueries(OneProcess):
         For records drawn independently from one distribution. Source: Stemmer (lecture 6), Theorem 9; compare Bassily et al. (2016).
         """
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
-        needed = check_positive("constant", constant) * -math.log(self.delta) / self.epsilon**2
+        constant = check_positive("constant", constant)
+        if check_choice("method", method, ("lecture", "proved")) == "proved":
+            error = generalization_error(self.epsilon, self.delta, n=self.n, beta=max(beta / self.uses, 2.0**-600))
+            return self.empirical_accuracy(beta) + error, min(1.0, 2 * beta)
+        needed = constant * -math.log(self.delta) / self.epsilon**2
         if self.n < needed:
             raise ParameterError(f"records must be at least constant·ln(1/delta)/epsilon² = {needed!r}, got {self.n}")
         return self.empirical_accuracy(beta) + 10 * self.epsilon, min(1.0, beta + self.uses * self.delta / self.epsilon)
