@@ -15,13 +15,15 @@ HELP = """Measure figures, tables and theorems of the literature again, on simul
 NAME is one of the studies below, or `all`.
 
 \b
-    blackwell      Mechanisms as experiments: their order, profiles, testing regions and audits.
-    privacy-cost   The cost of privacy for the mean, and the rates of the theorems.
-    tests          How often private tests of distributions reject, and how many records they need.
-    minimax        Estimation under local privacy: bounds, risks and the binary search of tests.
-    overfitting    An adaptive analyst overfits a sample, and does not overfit one behind private answers.
-    figure1        The error of perturbed histograms against their number of cells.
-    rates          How fast the errors of releases fall, and both tables of rates.
+    blackwell             Mechanisms as experiments: their order, profiles, testing regions and audits.
+    privacy-cost          The cost of privacy for the mean, and the rates of the theorems.
+    tests                 How often private tests of distributions reject, and how many records they need.
+    minimax               Estimation under local privacy: bounds, risks and the binary search of tests.
+    privacy-loss          The privacy loss of an output as a random number, and why k answers cost √k.
+    overfitting           An adaptive analyst overfits a sample, and does not overfit one behind private answers.
+    generalization        How many records adaptive queries need, and how far a private query can be off.
+    figure1               The error of perturbed histograms against their number of cells.
+    rates                 How fast the errors of releases fall, and both tables of rates.
 
 \b
     dpcore reproduce all --report out
