@@ -28,6 +28,7 @@ from dpcore.accounting.scales import (
     gaussian_delta,
     laplace_scale,
 )
+from dpcore.accounting.shuffling import ShuffledReports, shuffled, shuffled_delta, shuffled_local_epsilon
 from dpcore.accounting.uses import Composition, Uses
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Ledger",
     "LossDistribution",
     "Reservation",
+    "ShuffledReports",
     "Uses",
     "advanced",
     "analytic_gaussian_scale",
@@ -62,6 +64,9 @@ __all__ = [
     "rho_gaussian",
     "rho_laplace",
     "rho_pure",
+    "shuffled",
+    "shuffled_delta",
+    "shuffled_local_epsilon",
     "zcdp_delta",
     "zcdp_discrete_gaussian_scale",
     "zcdp_epsilon",
