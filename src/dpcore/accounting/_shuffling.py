@@ -132,7 +132,7 @@ class _Given:
         some = m < clones
         trials, count = np.where(some, clones, 1.0), np.where(some, m + 1, 1.0)
         tails = np.concatenate([_tails(trials[i : i + PIECE], count[i : i + PIECE]) for i in range(0, len(trials), PIECE)])
-        # P(B > m)/P(B = m)
+        # the ratio of P(B > m) to P(B = m)
         ratio = np.where(some, (clones - m) / (m + 1) * tails, 0.0)
         left = np.maximum(self._advantage - self._gap * ratio * (1 - SLACK), 0.0)
         bound: Array = left * (1 + SLACK) * probability(clones, m, 0.5)

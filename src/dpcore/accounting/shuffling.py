@@ -59,8 +59,8 @@ def shuffled(epsilon: float, delta: float, *, n: int, method: Literal["numeric",
     guarantee does not hold, because a report can show whose it is.
 
     *Who must be trusted.* The shuffler: it must use a uniformly random order, tell nobody, and pass on no addresses, times or lengths that
-    identify a report. The n − 1 other people must send their reports as agreed: whoever knows k of these may leave them out, and you should
-    count n − k. A person's protection if the shuffler or everyone else is corrupt is the ε₀ of one report.
+    identify a report. The other people must send their reports as agreed: if an analyst knows k of these, count n − k. If the shuffler
+    or all others do not do as agreed, a person is still protected by the ε₀ of one report.
 
     With E = e^ε₀, the pair (A + D, C − A + 1 − D) and (A + 1 − D, C − A + D) dominates every pair of neighbours, where C ~ Bin(n−1,
     2/(E+1)), A ~ Bin(C, 1/2) and D ~ Bernoulli(E/(E+1)). Values of C in blocks count as their least one, and what is outside of a window is
@@ -226,6 +226,11 @@ class ShuffledReports:
         ----------
         delta : float
             Failure mass δ, in [0, 1).
+
+        Returns
+        -------
+        Privacy
+            For the relation "replace".
         """
         return shuffled(self.epsilon, delta, n=self.n)
 
@@ -236,6 +241,11 @@ class ShuffledReports:
         ----------
         epsilon : float
             Privacy loss ε, in [0, ∞).
+
+        Returns
+        -------
+        float
+            In [0, 1], rounded up.
         """
         return shuffled_delta(self.epsilon, epsilon, n=self.n)
 
@@ -246,6 +256,11 @@ class ShuffledReports:
         ----------
         deltas : sequence of float
             Failure masses, each in [0, 1).
+
+        Returns
+        -------
+        tuple of Privacy
+            One for each δ.
         """
         return tuple(self.privacy(delta) for delta in deltas)
 
