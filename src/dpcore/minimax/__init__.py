@@ -15,46 +15,75 @@ from dpcore.minimax.risk.exact import exact_risk
 from dpcore.minimax.risk.simulation import SimulatedRisk, draw_counts, simulate_risk
 from dpcore.minimax.risk.worst import WorstDistribution, worst_distribution
 from dpcore.minimax.search.estimator import BinarySearchEstimator
+from dpcore.minimax.search.given_channel import (
+    ChannelLowerBound,
+    ChannelUpperBound,
+    channel_lower_bound,
+    channel_upper_bound,
+    indistinguishable_difference,
+    indistinguishable_radius,
+    reports_testing_affinity,
+)
 from dpcore.minimax.spaces.bounds import LowerBound, UpperBound, lower_bound, upper_bound
 from dpcore.minimax.spaces.channels import Certificate, OptimalChannel, optimal_channel
+from dpcore.minimax.spaces.densities import DensityLevel, channel_densities, density_level
 from dpcore.minimax.spaces.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
+from dpcore.minimax.spaces.hypotheses import MinimaxTest, ModelAffinity, affinity_of_models, minimax_test
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import Modulus, modulus_hellinger, modulus_tv
+from dpcore.minimax.spaces.products import Bounds, kl_terms, tv_of_products
 
 __all__ = [
     "BinarySearchEstimator",
+    "Bounds",
     "Certificate",
+    "ChannelLowerBound",
+    "ChannelUpperBound",
+    "DensityLevel",
     "LinearEstimator",
     "LinearOnModel",
     "Loss",
     "LowerBound",
+    "MinimaxTest",
     "Model",
+    "ModelAffinity",
     "Modulus",
     "OptimalChannel",
     "SimulatedRisk",
     "UpperBound",
     "WorstDistribution",
+    "affinity_of_models",
     "apply",
+    "channel_densities",
+    "channel_lower_bound",
+    "channel_upper_bound",
     "contraction_bound",
     "covariance",
     "density_at",
+    "density_level",
     "dp_level",
     "draw_counts",
     "event_probability",
     "exact_risk",
     "hellinger",
     "hellinger_affinity",
+    "indistinguishable_difference",
+    "indistinguishable_radius",
     "kl",
+    "kl_terms",
     "loss_constant",
     "losses",
     "lower_bound",
+    "minimax_test",
     "modulus_hellinger",
     "modulus_tv",
     "optimal_channel",
+    "reports_testing_affinity",
     "simulate_risk",
     "testing_affinity",
     "truncated_moment",
     "tv",
+    "tv_of_products",
     "uniform_scale",
     "upper_bound",
     "worst_distribution",
