@@ -1,4 +1,4 @@
-"""What a given channel allows: bounds against enumeration of small cases, and twins that are wrong."""
+"""What a given channel allows, by Steinberger (2019): bounds against enumeration of small cases, and twins that are wrong."""
 
 from __future__ import annotations
 

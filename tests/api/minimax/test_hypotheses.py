@@ -1,4 +1,4 @@
-"""Tests between two models, of one record and of many: both sides against enumeration, and twins that are wrong."""
+"""Tests between two models, by Steinberger (2019): both sides against enumeration, and twins that are wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a given channel allows: the risks between which the best estimator behind it lies, and what its reports cannot tell apart.
+"""What a given channel allows: the risks between which the best estimator behind it lies, and which members its reports cannot distinguish.
 
 The channel is that of one report; n reports are independent. Without a channel, the records are open. By Steinberger (2019), Lemma 3.2,
 Satz 3.1, Lemma 3.17 and Satz 3.10, all of it follows from the Hellinger modulus of the reports.
@@ -102,7 +102,7 @@ def channel_lower_bound(model: Model, channel: Any = None, *, n: int, loss: Loss
 
     Notes
     -----
-    Members p0 and p1 with θ(p1) − θ(p0) = Δ, whose n reports no test tells apart with a sum of errors below η, prove that some member
+    Members p0 and p1 with θ(p1) − θ(p0) = Δ, whose n reports no test distinguishes with a sum of errors below η, prove that some member
     has a risk of at least l(Δ/2)·η/2. `lower_bound` holds for every ε-private channel. If the conditions of a model leave no interior,
     members satisfy them to 1e-10 of their scale.
     Cost: about 13 conic programs; 1 s for 200 points and 3 outcomes.

@@ -113,7 +113,7 @@ def density_level(
     Notes
     -----
     A channel on ℝ^m is ε-private exactly if it has densities with q(z\|x) ≤ e^ε q(z\|x') for every z. So a value above ε is a proof that
-    densities which are continuous in z do not belong to an ε-private channel. A value of ε or less says nothing about reports between the
+    densities which are continuous in z do not belong to an ε-private channel. A value of ε or less does not cover reports between the
     given ones unless you give `slope`.
     Cost: X calls of `density`.
     Source: Steinberger (2019), Satz 1.12.

@@ -38,7 +38,7 @@ class MinimaxTest:
     lower : float
         A lower bound of the sum of both suprema of every test: ρ_T of the reports of `p0` and `p1`.
     p0, p1 : ndarray of float64, shape (X,)
-        Members of the two models that are hardest to tell apart.
+        Members of the two models that are hardest to distinguish.
     """
 
     phi: Array = field(repr=False)
