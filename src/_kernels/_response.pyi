@@ -10,17 +10,22 @@ UNARY: int
 SUBSET: int
 HASHING: int
 HADAMARD: int
+CHANNEL: int
 DONE: int
 NONFINITE: int
 PENDING_FULL: int
 NEED_LIMBS: int
 EXHAUSTED: int
 MAX_LIMBS: int
+GUIDE_BITS: int
 DTYPES: dict[Any, int]
 
 class Reals:
     count: int
     def __init__(self, limbs: Any, exact: list[bool]) -> None: ...
+
+class Guide:
+    def __init__(self, cells: Any, ends: Any, bits: int) -> None: ...
 
 class Call:
     def __init__(
@@ -41,6 +46,7 @@ class Call:
         g: int = ...,
         scale: float = ...,
         bounded: tuple[float, ...] | None = ...,
+        guide: Guide | None = ...,
         tier: int = ...,
     ) -> None: ...
     def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
@@ -58,6 +64,7 @@ class ShortCall:
         g: int,
         scale: float,
         bounded: tuple[float, ...] | None,
+        guide: Guide | None,
         hooks: Any,
         secure_cipher: Callable[[], str],
     ) -> None: ...

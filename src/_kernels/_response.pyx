@@ -1,13 +1,13 @@
-"""Local randomisers: `Reals` are probabilities to many bits, a `Call` is one array's way through the kernels."""
+"""Local randomisers: `Reals` are probabilities to many bits, a `Guide` the ends of a channel's outcomes, a `Call` one array's way."""
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_BLOCK, DPK_BOUNDED, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_HADAMARD, DPK_HASHING, DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS,
+    DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS,
     DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_REAL_DEPTH, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
-    dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_pending, dpk_real, dpk_quantile,
+    dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_pending, dpk_real, dpk_quantile,
     dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
 )
 
@@ -18,9 +18,9 @@ include "stream.pxi"
 include "short.pxi"
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
-UNARY, SUBSET, HASHING, HADAMARD = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD
+UNARY, SUBSET, HASHING, HADAMARD, CHANNEL = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD, DPK_CHANNEL
 DONE, NONFINITE, PENDING_FULL, NEED_LIMBS, EXHAUSTED = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL, DPK_NEED_LIMBS, DPK_EXHAUSTED
-MAX_LIMBS = DPK_MAX_LIMBS
+MAX_LIMBS, GUIDE_BITS = DPK_MAX_LIMBS, DPK_GUIDE_BITS
 
 
 cdef class Reals:
@@ -50,14 +50,34 @@ cdef class Reals:
         free(self.limbs)
 
 
+cdef class Guide:
+    """Where the outcomes of a finite channel end, and the cells that find them. It keeps the arrays; nobody writes to them."""
+
+    cdef dpk_guide guide
+    cdef const uint32_t[:, ::1] cells
+    cdef const uint64_t[:, ::1] ends
+
+    def __cinit__(self, const uint32_t[:, ::1] cells, const uint64_t[:, ::1] ends, int bits):
+        if not 1 <= bits <= DPK_GUIDE_BITS or cells.shape[1] != 1 << bits or cells.shape[0] < 1 or ends.shape[0] != cells.shape[0]:
+            raise ValueError("cells must be 2**bits an input, with one row of ends for each row of cells")
+        self.cells, self.ends = cells, ends
+        self.guide.cells = &cells[0, 0]
+        self.guide.ends = &ends[0, 0] if ends.shape[1] else NULL
+        self.guide.outcomes, self.guide.bits = ends.shape[1] + 1, bits
+
+
 cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale,
-                 tuple bounded) except -1:
+                 tuple bounded, Guide guide) except -1:
     cdef dpk_bounded *b = &call.bounded
     call.kind, call.k, call.unknown, call.w, call.g, call.scale = kind, k, unknown, w, g, scale
     if real is not None:
         call.real = real.reals
     if own is not None:
         call.own = own.reals
+    if guide is not None:
+        if k > guide.cells.shape[0]:
+            raise ValueError("a channel must have a row for each input")
+        call.guide = guide.guide
     if bounded is not None:
         b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = bounded
         dpk_bounded_set(b)
@@ -78,14 +98,14 @@ cdef class Call(Views):
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
                   Reals own=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0, tuple bounded=None,
-                  int tier=0):
+                  Guide guide=None, int tier=0):
         memset(&self.call, 0, sizeof(dpk_response))
-        self.kept = (real, own)
+        self.kept = (real, own, guide)
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.tier = tier
-        set_law(&self.call, kind, real, own, k, unknown, w, g, scale, bounded)
+        set_law(&self.call, kind, real, own, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.call)
         self.attach_next(&self.call.values, values, False)
         self.attach_next(&self.call.out, out, True)
@@ -134,10 +154,10 @@ cdef class ShortCall:
     cdef size_t room
 
     def __cinit__(self, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale, tuple bounded,
-                  hooks, secure_cipher):
+                  Guide guide, hooks, secure_cipher):
         memset(&self.law, 0, sizeof(dpk_response))
-        self.kept, self.hooks, self.secure_cipher = (real, own), hooks, secure_cipher
-        set_law(&self.law, kind, real, own, k, unknown, w, g, scale, bounded)
+        self.kept, self.hooks, self.secure_cipher = (real, own, guide), hooks, secure_cipher
+        set_law(&self.law, kind, real, own, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.law)
 
     def run(self, values, out, int64_t size, position):

@@ -60,6 +60,28 @@ static void run_binary(const dpk_kernels *k) {
     for (call.tier = DPK_TIER_FAST; call.tier <= DPK_TIER_ACCURATE; call.tier++) run("bounded", &call, N);
 }
 
+/* Nine inputs of five outcomes, 32 cells each; several ends meet in a cell. */
+static dpk_guide guide(void) {
+    static uint64_t ends[9][4];
+    static uint32_t cells[9][32];
+    for (uint64_t i = 0; i < 9; i++) {
+        const uint64_t near = (i + 1) * 0x123456789abcdefu;
+        const uint64_t row[4] = {near, near + (1u << 20), near + ((uint64_t)i << 58), UINT64_MAX - 77 * i};
+        memcpy(ends[i], row, sizeof row);
+        for (uint64_t j = 0; j < 32; j++) {
+            uint32_t first = 0, inside = 0, bits = 0x7fff;
+            for (int z = 0; z < 4; z++) {
+                first += row[z] >> 59 < j;
+                if (row[z] >> 59 != j) continue;
+                inside++;
+                bits = (uint32_t)(row[z] << 5 >> 49);
+            }
+            cells[i][j] = (inside > 1 ? 1u << 31 : bits << 16) | first;
+        }
+    }
+    return (dpk_guide){cells[0], ends[0], 5, 5};
+}
+
 static void run_categories(const dpk_kernels *k) {
     dpk_response call = response(k, DPK_KARY, &reals[1]);
     call.k = 7; /* e^epsilon = 3 */
@@ -67,6 +89,12 @@ static void run_categories(const dpk_kernels *k) {
     call.scale = 9 * 0x1p-32;
     call.out = vector(reports, DPK_I64, N);
     run("kary", &call, 8 * N);
+    call = response(k, DPK_CHANNEL, NULL);
+    call.k = 9;
+    call.unknown = 4;
+    call.guide = guide();
+    call.out = vector(reports, DPK_U16, N);
+    for (call.tier = DPK_TIER_FAST; call.tier <= DPK_TIER_ACCURATE; call.tier++) run("channel", &call, 2 * N);
     call = response(k, DPK_UNARY, &reals[0]);
     run("unary", &call, N * WIDTH);
     memset(counts, 0, sizeof counts);

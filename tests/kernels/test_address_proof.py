@@ -151,6 +151,7 @@ KINDS = {
     "local BinaryResponse": "flip",
     "local BoundedMean": "bounded",
     "local KaryResponse": "kary",
+    "local FiniteChannel": "channel",
     "local LocalHashing": "hashing",
     "local HadamardResponse": "hadamard",
     "draw_codes": "laplace",

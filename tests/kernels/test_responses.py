@@ -16,6 +16,7 @@ from dpcore import _backend
 from dpcore._backend.words import KernelWords
 from dpcore._exact.probability import HALF, Probability, inclusion, logistic_complement, one_of, tilted
 from dpcore.testing import KeyedRandom
+from support.channels import big, clustered, dyadic, plain, thirds
 from support.kernels import KEY, LEVELS, Array, SecureCipher, at_level, same_bits
 
 N = 5000
@@ -57,11 +58,18 @@ RESPONSES: dict[str, tuple[Respond, Array]] = {
         f"subset-{k}-{w}": (lambda x, k=k, w=w, **o: _backend.subset_response(x, k, w, inclusion(1.0, k, w), None, **o), codes(k, 400))
         for k, w in ((2, 1), (9, 3), (64, 17), (1000, 269))
     },
+    **{
+        f"channel-{name}": (lambda x, t=_backend.ChannelTable(*channel), **o: _backend.channel_response(x, t, None, **o), codes(inputs))
+        for name, channel, inputs in (
+            ("dyadic", dyadic(41, 7), 7), ("thirds", thirds(5), 5), ("clustered", clustered(300), 3), ("big", big(6), 6), ("wide", dyadic(700, 2), 2),
+            ("one", (np.ones((4, 1), np.int64), 1), 4), ("pinned", plain(41, 9), 9),
+        )
+    },
     "hashing": (lambda x, **o: _backend.hashing_response(x, 1.0, 1000, 4, None, **o), codes(1000)),
     "hadamard": (lambda x, **o: _backend.hadamard_response(x, 100, FLIP, None, **o), codes(100)),
 }  # fmt: skip
 each = pytest.mark.parametrize("name", RESPONSES)
-PINNED = ("flip", "bounded", "table", "kary-16-1.0-int64", "unary-9", "subset-9-3", "hashing", "hadamard")
+PINNED = ("flip", "bounded", "table", "kary-16-1.0-int64", "channel-pinned", "unary-9", "subset-9-3", "hashing", "hadamard")
 
 
 def answer(name: str, start: int = 0, stop: int | None = None, *, first: int = 0, threads: int = 1, secure: bool = False) -> Array:
@@ -274,6 +282,7 @@ GOLDEN = {
     "bounded": "3ad2548fd0c1ec2d854104abcbb4cef3f7c83e051c21e748fc3035dc89d9b290",
     "table": "f7b44a48b678d44c8cf96d676f4799d53a54c68e0a48f20fdcbe59606f510712",
     "kary-16-1.0-int64": "299846bf93f4f96f3bbdca4faa556c9398ed4f67b5ba60cfb38ed8c496ffc042",
+    "channel-pinned": "eff81e5a1b40f3525ccf032fb19b92fe221aea4ed8c457ec9b5f8935f8aa61d6",
     "unary-9": "8a75cb38cfc7dca337e10666e57e6270e35236d6504374daf06a0ccb3b2d08d8",
     "subset-9-3": "118030fc7ccad7216b656da76a4a549d273874e4b4b80028a50889d604aa89c2",
     "hashing": "28f40a7cd87a2e6b932dfcc4d20800b73f29b688081c71d03cdd7cf9abeaf5a7",

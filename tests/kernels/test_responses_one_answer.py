@@ -16,10 +16,12 @@ import pytest
 from dpcore import _backend
 from dpcore._exact.probability import HALF, inclusion, logistic_complement
 from dpcore.rng import StreamPosition
+from support.channels import dyadic
 from support.kernels import AES_LEVELS, KEY, LEVELS, Array, at_level, layouts, same_bits
 from support.responses import codes
 
 FLIP = logistic_complement(1.0)
+CHANNEL, WIDE = _backend.ChannelTable(*dyadic(41, 100)), _backend.ChannelTable(*dyadic(300, 3))
 PHI = (Fraction(-1), Fraction(1, 3), Fraction(1))
 INTEGERS = ("int64", "int32", "int16", "int8", "uint32", "uint16", "uint8")
 LENGTHS = (
@@ -57,6 +59,8 @@ ANY_SHAPE: dict[str, tuple[Respond, int | None]] = {
     "kary": (kary(100, 2.0), 100),
     "kary-open": (kary(2**24, 0.01), 2**24),  # 32 bits leave one record in 250 open
     "kary-unknown": (lambda x, **o: _backend.kary_response(x, 1.0, 50, 49, **o), 100),
+    "channel": (lambda x, **o: _backend.channel_response(x, CHANNEL, None, **o), 100),
+    "channel-wide-unknown": (lambda x, **o: _backend.channel_response(x, WIDE, 1, **o), 100),
     "hashing": (lambda x, **o: _backend.hashing_response(x, 1.0, 1000, 4, None, **o), 1000),
     "hadamard": (lambda x, **o: _backend.hadamard_response(x, 100, FLIP, None, **o), 100),
 }

@@ -56,6 +56,7 @@ TASKS: dict[str, Callable[[], object]] = {
     "discrete gaussian, mixed": lambda: noise.discrete_gaussian(CODES, np.where(CODES > 3, 2.0, 40.0), rng=keyed()),
     "binary response": lambda: local.BinaryResponse(1.0).privatize(CODES > 3, rng=keyed()),
     "k-ary response": lambda: local.KaryResponse(1.0, k=7).privatize(CODES, rng=keyed()),
+    "finite channel": lambda: local.FiniteChannel([[1 + (x + z) % 5 for z in range(5)] for x in range(7)]).privatize(CODES, rng=keyed()),
     "bounded mean": lambda: local.BoundedMean(1.0, -3.0, 3.0).privatize(X, rng=keyed()),
     "hashing": lambda: local.LocalHashing(1.0, k=7).privatize(CODES[:2000], rng=keyed()),
     "selection": lambda: selection.exponential_mechanism(X, 1.0, sensitivity=1.0, rng=keyed()),

@@ -95,6 +95,7 @@ READS: dict[str, Callable[[Number], list[Read]]] = {
     "flip": lambda e: [*planes(RESPONSE, e), chunks(MORE_RESPONSE, e, "first")],
     "bounded": lambda e: [piece(RESPONSE, e, 16), chunks(MORE_RESPONSE, e, "first")],
     "kary": lambda e: [piece(RESPONSE, e, 32), chunks(MORE_RESPONSE, e, "first")],
+    "channel": lambda e: [piece(RESPONSE, e, 32), chunks(MORE_RESPONSE, e, "first")],
     "hashing": lambda e: [word(BULK, e, e), chunks(MORE, e, "first"), piece(RESPONSE, e, 32), chunks(MORE_RESPONSE, e, "first")],
     "hadamard": lambda e: [word(BULK, e, e), chunks(MORE, e, "first")],
     "selection": lambda e: [piece(SELECTION, e, 16), chunks(MORE_SELECTION, e, "first")],

@@ -64,3 +64,43 @@ def assert_stochastic(channel):
     assert channel.dtype == np.float64
     assert (channel > 0).all()
     assert all(abs(math.fsum(row) - 1) <= 2.0**-52 for row in channel.tolist())
+
+
+# Rows of finite channels for the kernels: integers, and their sum
+
+
+def dyadic(outcomes, inputs, bits=62):
+    """Random rows over 2^bits, none of them private."""
+    weights = np.random.default_rng(outcomes).exponential(1.0, (inputs, outcomes))
+    rows = np.floor(weights / weights.sum(axis=1, keepdims=True) * 2.0**bits).astype(np.int64)
+    rows[:, -1] += 2**bits - rows.sum(axis=1)
+    return rows, 2**bits
+
+
+def plain(outcomes, inputs):
+    """Rows by a formula, which no version of a generator changes."""
+    rows = np.array([[1 + (7 * x + 3 * z * z) % 11 for z in range(outcomes)] for x in range(inputs)])
+    rows[:, 0] += 500 - rows.sum(axis=1)
+    return rows, 500
+
+
+def thirds(inputs):
+    """Three outcomes over 3·7^20: no end but 0 and 1 has a finite expansion."""
+    third = 7**20
+    return np.array([[third + x, third - 2 * x, third + x] for x in range(inputs)]), 3 * third
+
+
+def clustered(outcomes):
+    """Nearly all outcomes are next to impossible, some are quite, and their ends meet in few cells."""
+    rows = np.ones((3, outcomes), np.int64)
+    rows[:, ::7] = 0
+    rows[0, 5], rows[1, -1], rows[2, outcomes // 2] = 2**40, 2**40, 2**40
+    rows[:, 1] += rows.sum(axis=1).max() - rows.sum(axis=1)
+    return rows, int(rows[0].sum())
+
+
+def big(inputs):
+    """Integers beyond 64 bits, over 3^60."""
+    rows = np.array([[3**59 + x, 7**10, 3**58, 0] for x in range(inputs)], object)
+    rows[:, 3] = 3**60 - rows.sum(axis=1)
+    return rows, 3**60

@@ -130,6 +130,7 @@ def _local() -> list[Drawing]:
     k = 11
     codes: dict[str, tuple[Any, Callable[[Array], Array]]] = {
         "KaryResponse": (local.KaryResponse(1.0, k=k), np.asarray),
+        "FiniteChannel": (local.FiniteChannel([[1 + (x + z) % 5 for z in range(5)] for x in range(k)]), np.asarray),
         "SubsetSelection": (local.SubsetSelection(1.0, k=k), lambda y: np.unpackbits(y, axis=1, bitorder="little") @ np.arange(16)),
         "LocalHashing": (local.LocalHashing(1.0, k=k), lambda y: (y["seed"] >> np.uint64(20)).astype(np.int64) ^ y["code"]),
         "HadamardResponse": (local.HadamardResponse(1.0, k=k), lambda y: 2 * y["row"].astype(np.int64) + y["bit"]),

@@ -130,6 +130,7 @@ def cases() -> dict[str, Case]:
         "BinaryChannel.privatize of a function": Case(local.BinaryChannel(1.0, np.tanh, bound=1.0).privatize, REALS, np.bool_),
         "KaryResponse.privatize": code(local.KaryResponse(1.0, k=10).privatize, np.int64),
         "KaryResponse.privatize of int16": Case(local.KaryResponse(1.0, k=10).privatize, CODES.astype(np.int16), np.int16),
+        "FiniteChannel.privatize": code(local.FiniteChannel([[1 + (x + z) % 5 for z in range(5)] for x in range(10)]).privatize, np.uint8),
         "UnaryEncoding.privatize": code(local.UnaryEncoding(1.0, k=10).privatize, np.uint8, (N, width)),
         "SubsetSelection.privatize": code(local.SubsetSelection(1.0, k=10).privatize, np.uint8, (N, width)),
         "LocalHashing.privatize": code(local.LocalHashing(1.0, k=10).privatize, _backend.HASHING_REPORT),

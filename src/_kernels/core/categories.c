@@ -61,6 +61,12 @@ static dpk_status answer_block(const dpk_response *call, block *b, int64_t k) {
     return DPK_OK;
 }
 
+static void store_answers(const dpk_response *call, int64_t position, size_t n, const int64_t *answers) {
+    void *target = dpk_view_run(&call->out, position);
+    if (target) call->kernels->response.narrow(answers, call->out.dtype, n, target);
+    else dpk_store_int(&call->out, position, n, answers);
+}
+
 static dpk_status run_kary(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     block b;
     /* straight into int64 outputs, unless they are the codes themselves, which undecided lanes still need */
@@ -72,8 +78,76 @@ static dpk_status run_kary(const dpk_response *call, int64_t start, int64_t stop
             continue;
         dpk_status status = answer_block(call, &b, call->k);
         if (status != DPK_OK) return status;
-        if (target) call->kernels->response.narrow(b.answers, call->out.dtype, b.n, target);
-        else dpk_store_int(&call->out, *reached, b.n, b.answers);
+        store_answers(call, *reached, b.n, b.answers);
+    }
+    return DPK_OK;
+}
+
+/* How many of the ascending ends are below `value`. */
+static int64_t ends_below(const uint64_t *ends, int64_t n, uint64_t value) {
+    int64_t least = 0, most = n;
+    while (least < most) {
+        int64_t middle = least + (most - least) / 2;
+        if (ends[middle] < value) least = middle + 1;
+        else most = middle;
+    }
+    return least;
+}
+
+/* The outcome of one lane: by its piece alone, unless an end begins with the same 32 bits; then by 64 bits, unless one equals them. */
+static dpk_decision settle_channel(const dpk_response *call, uint64_t element, uint32_t piece, int64_t code, int64_t *answer) {
+    const int64_t n = call->guide.outcomes - 1;
+    const uint64_t *ends = call->guide.ends + code * n;
+    uint64_t value = (uint64_t)piece << 32, more;
+    *answer = ends_below(ends, n, value);
+    if (*answer == n || ends[*answer] > (value | 0xffffffffu)) return DPK_DECIDED;
+    dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, 0, 0, 1, &more);
+    value |= more >> 32;
+    *answer = ends_below(ends, n, value);
+    return *answer < n && ends[*answer] == value ? DPK_UNDECIDED : DPK_DECIDED;
+}
+
+/* Decides the open lanes of a block, eight looked at together; what 64 bits leave open is pending, with the piece as its law. */
+static dpk_status settle_outcomes(const dpk_response *call, block *b, const uint8_t *open, int64_t at, dpk_pending *pending,
+                                  int64_t capacity, int64_t *count) {
+    for (size_t i = 0; i < b->n; i++) {
+        uint64_t eight = 1;
+        if (i % 8 == 0) memcpy(&eight, open + i, 8);
+        if (eight == 0) i += 7;
+        if (eight == 0 || !open[i]) continue;
+        const uint64_t element = b->element + i;
+        if (call->tier < DPK_TIER_EXACT && settle_channel(call, element, b->pieces[i], b->codes[i], &b->answers[i]) != DPK_UNDECIDED)
+            continue;
+        if (*count == capacity) return DPK_PENDING_FULL;
+        pending[(*count)++] = (dpk_pending){at + (int64_t)i, element, 0.0, 0.0, b->codes[i], b->pieces[i]};
+    }
+    return DPK_OK;
+}
+
+/* Outcomes of a finite channel. */
+dpk_status dpk_channel_run(const dpk_response *call, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity,
+                           int64_t *n_pending, int64_t *reached) {
+    block b;
+    uint8_t open[BLOCK];
+    for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
+        open_block(call, &b, *reached, stop);
+        const int64_t before = *n_pending;
+        int any = 1;
+        memset(open, 1, sizeof open);
+        if (call->tier == DPK_TIER_FAST)
+            any = call->kernels->response.guided(b.pieces, b.codes, call->guide.cells, call->guide.bits, b.answers, open, b.n);
+        if (any && settle_outcomes(call, &b, open, *reached, pending, capacity, n_pending) != DPK_OK) {
+            *n_pending = before;
+            return DPK_PENDING_FULL;
+        }
+        /* pending places keep what they hold until the exact tier has decided */
+        size_t done = 0;
+        for (int64_t i = before; i < *n_pending; i++) {
+            size_t place = (size_t)(pending[i].index - *reached);
+            store_answers(call, *reached + (int64_t)done, place - done, b.answers + done);
+            done = place + 1;
+        }
+        store_answers(call, *reached + (int64_t)done, b.n - done, b.answers + done);
     }
     return DPK_OK;
 }

@@ -269,6 +269,9 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
     case DPK_TABLE:
         status = run_table(call, start, stop, reached);
         break;
+    case DPK_CHANNEL:
+        status = dpk_channel_run(call, start, stop, pending, capacity, n_pending, reached);
+        break;
     default:
         status = dpk_categories_run(call, start, stop, room, reached);
     }

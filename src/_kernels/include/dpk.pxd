@@ -62,6 +62,8 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_SUBSET
         DPK_HASHING
         DPK_HADAMARD
+        DPK_CHANNEL
+        DPK_GUIDE_BITS
 
     enum:
         DPK_GUMBEL
@@ -255,6 +257,12 @@ cdef extern from "dpk_entries.h" nogil:
                                                uint64_t *sums)
     int64_t dpk_first_nonfinite "dpk_entry_first_nonfinite"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
 
+    ctypedef struct dpk_guide:
+        const uint32_t *cells
+        const uint64_t *ends
+        int64_t outcomes
+        int32_t bits
+
     ctypedef struct dpk_response:
         const dpk_kernels *kernels
         dpk_stream stream
@@ -269,6 +277,7 @@ cdef extern from "dpk_entries.h" nogil:
         const dpk_real *real
         const dpk_real *own
         dpk_bounded bounded
+        dpk_guide guide
         dpk_view values
         dpk_view out
 

@@ -11,6 +11,8 @@ enum {
     DPK_LANES = 1024,           /* lanes of a group */
     DPK_FLIP_GROUPS = 8,        /* groups of bit planes whose open lanes are settled together */
     DPK_SUPPORT_SEEDS = 256,    /* hashing reports whose supports are counted together */
+    DPK_GUIDED = 256,           /* most lanes that cells decide together */
+    DPK_GUIDE_BITS = 17,        /* most bits of a piece that choose a cell; the next fifteen are compared */
     DPK_HASH_PRIME = 0x7fffffff /* 2^31 - 1 */
 };
 
@@ -22,6 +24,16 @@ typedef struct {
     double slack;                 /* bound of the error of 2^16 p */
     double q_high, q_low;         /* q as a double-double */
 } dpk_bounded;
+
+/* A finite channel: for each input the ends of its outcomes on [0, 1), and 2^bits cells that say where among them a number lies.
+   A cell holds the outcome at its start in its lower 16 bits, then the next 15 bits of the one end inside, 0x7fff if there is none; the
+   upper bit says that there are several. */
+typedef struct {
+    const uint32_t *cells; /* input x has those from x 2^bits on */
+    const uint64_t *ends;  /* floor(2^64 P(outcome <= z | x)), at most 2^64 - 1, z = 0 ... outcomes - 2; input after input, ascending */
+    int64_t outcomes;
+    int32_t bits; /* in [1, DPK_GUIDE_BITS] */
+} dpk_guide;
 
 typedef struct {
     /* Bit planes of one group to lanes whose uniform is below lead 2^-8, and lanes that meet it. */
@@ -35,6 +47,8 @@ typedef struct {
     /* Category, or INT64_MIN where undecided. scale = (e^epsilon + k - 1) 2^-32; returns whether any is undecided. */
     int (*kary)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
     int (*kary_into)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
+    /* Outcomes, and 1 where the piece's first bits do not say; returns whether there is any. */
+    int (*guided)(const uint32_t *pieces, const int64_t *x, const uint32_t *cells, int bits, int64_t *y, uint8_t *open, size_t n);
     void (*widen)(const void *items, int dtype, size_t n, int64_t *out);
     void (*narrow)(const int64_t *items, int dtype, size_t n, void *out);
     void (*replace_outside)(int64_t *codes, size_t n, int64_t k, int64_t other);
@@ -59,7 +73,8 @@ typedef enum {
     DPK_UNARY = 5,
     DPK_SUBSET = 6,
     DPK_HASHING = 7,
-    DPK_HADAMARD = 8
+    DPK_HADAMARD = 8,
+    DPK_CHANNEL = 9
 } dpk_response_kind;
 
 /* One call of a randomiser. */
@@ -68,7 +83,7 @@ typedef struct {
     dpk_stream stream;
     uint64_t first_element;
     int32_t kind;
-    int32_t tier; /* a bounded mean that must not use its fast or its middle tier */
+    int32_t tier; /* a bounded mean or a channel that must not use its fast or its middle tier */
     int64_t k;
     int64_t unknown;      /* category that stands for codes outside [0, k); -1 if there are none */
     int64_t w;            /* subset size */
@@ -77,6 +92,7 @@ typedef struct {
     const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities */
     const dpk_real *own;  /* unary: p of the true position */
     dpk_bounded bounded;
+    dpk_guide guide; /* a channel's */
     dpk_view values, out;
 } dpk_response;
 
@@ -87,6 +103,8 @@ void dpk_bounded_set(dpk_bounded *); /* what follows from the bounds */
 
 /* core/categories.c */
 dpk_status dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
+dpk_status dpk_channel_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
+                           int64_t *reached);
 int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
 
 /* core/codes.c */

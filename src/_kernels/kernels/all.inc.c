@@ -50,6 +50,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .bounded = bounded,
             .kary = kary,
             .kary_into = kary_into,
+            .guided = guided,
             .widen = widen,
             .narrow = narrow,
             .replace_outside = replace_outside,

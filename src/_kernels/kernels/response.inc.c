@@ -141,6 +141,26 @@ static int kary_into(const uint32_t *pieces, const int64_t *x, double scale, dou
     return kary_body(pieces, x, scale, last, y, n, 0);
 }
 
+/* Pre: n <= DPK_GUIDED; 0 <= x[i] below the number of inputs, and cells of 2^bits each, at most 2^26 in all; 1 <= bits <= DPK_GUIDE_BITS.
+   Post: y[i] is the outcome in which the uniform that starts with pieces[i] lies if open[i] is 0. It is 1 if the first bits + 15 bits do not
+   say: they equal those of an end, or the cell has several ends. Errors: returns whether any is open.
+   Source: docs/exactness-local.md, "Finite channels". */
+static int guided(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, const uint32_t *DPK_RESTRICT cells, int bits,
+                  int64_t *DPK_RESTRICT y, uint8_t *DPK_RESTRICT open, size_t n) {
+    uint32_t found[DPK_GUIDED], undecided = 0;
+    /* places, loads and decisions apart: compilers turn the first and the last loop into vectors */
+    for (size_t i = 0; i < n; i++) found[i] = ((uint32_t)x[i] << bits) + (pieces[i] >> (32 - bits));
+    for (size_t i = 0; i < n; i++) found[i] = cells[found[i]];
+    for (size_t i = 0; i < n; i++) {
+        uint32_t next = pieces[i] << bits >> 17, end = found[i] >> 16;
+        uint32_t is_open = (uint32_t)(next == (end & 0x7fff)) | end >> 15;
+        y[i] = (int64_t)((found[i] & 0xffff) + (uint32_t)(next > end)); /* where the end has its upper bit set, the lane is open */
+        open[i] = (uint8_t)is_open;
+        undecided |= is_open;
+    }
+    return undecided != 0;
+}
+
 /* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
    bits do not say. Errors: returns whether any is undecided. Source: docs/exactness-local.md, "Hadamard response". */
 static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,

@@ -1,5 +1,6 @@
 """The only package that imports the kernels: CPU level, threads, chunks, and the hand-over to the exact tier."""
 
+from dpcore._backend.channels import MOST_CELLS, ChannelTable, channel_response, guide_bits
 from dpcore._backend.counts import (
     HASH_PRIME,
     add_code_counts,
@@ -72,12 +73,14 @@ __all__ = [
     "HASH_KEY_BYTES",
     "HASH_PRIME",
     "INSIDE_QUOTES",
+    "MOST_CELLS",
     "NOISES",
     "START_OF_RECORD",
     "WALK_LANES",
     "BandPaths",
     "Bounds",
     "Brackets",
+    "ChannelTable",
     "EncodedTexts",
     "KernelWords",
     "Key",
@@ -93,6 +96,7 @@ __all__ = [
     "below_brackets",
     "bounded_response",
     "call_words",
+    "channel_response",
     "choose_codes",
     "code_counts",
     "code_counts_rows",
@@ -119,6 +123,7 @@ __all__ = [
     "fraction_noise",
     "fresh_key",
     "grouped_pairs",
+    "guide_bits",
     "hadamard_response",
     "hash_codes",
     "hashing_response",

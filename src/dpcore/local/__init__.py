@@ -11,6 +11,7 @@ from dpcore.local.binary import BinaryResponse
 from dpcore.local.bounded import BoundedMean
 from dpcore.local.channel import BinaryChannel
 from dpcore.local.estimates import Aggregate, Estimate, project_to_simplex
+from dpcore.local.finite import FiniteChannel
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse
@@ -24,6 +25,7 @@ __all__ = [
     "BinaryResponse",
     "BoundedMean",
     "Estimate",
+    "FiniteChannel",
     "HadamardResponse",
     "KaryResponse",
     "LocalDiscreteGaussian",

@@ -19,6 +19,7 @@ from dpcore.local.additive import LocalDiscreteGaussian, LocalDiscreteLaplace, L
 from dpcore.local.binary import BinaryResponse
 from dpcore.local.bounded import BoundedMean
 from dpcore.local.channel import BinaryChannel
+from dpcore.local.finite import FiniteChannel
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse
@@ -37,6 +38,7 @@ CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
         BinaryChannel,
         BinaryResponse,
         BoundedMean,
+        FiniteChannel,
         HadamardResponse,
         KaryResponse,
         LocalDiscreteGaussian,  # refused later, for its δ
