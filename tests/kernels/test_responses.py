@@ -33,6 +33,13 @@ def reals(n: int = N) -> Array:
 
 
 Respond = Callable[..., Array]
+TABLES = {
+    name: _backend.ChannelTable(*channel)
+    for name, channel in {
+        "dyadic": dyadic(41, 7), "thirds": thirds(5), "clustered": clustered(300), "big": big(6), "wide": dyadic(700, 2),
+        "one outcome": (np.ones((4, 1), np.int64), 1), "pinned": plain(41, 9),
+    }.items()
+}  # fmt: skip
 RESPONSES: dict[str, tuple[Respond, Array]] = {
     "flip": (lambda x, **o: _backend.flip_bools(x, FLIP, **o), codes(2).astype(bool)),
     "flip-third": (lambda x, **o: _backend.flip_bools(x, THIRD, **o), codes(2).astype(bool)),
@@ -59,11 +66,8 @@ RESPONSES: dict[str, tuple[Respond, Array]] = {
         for k, w in ((2, 1), (9, 3), (64, 17), (1000, 269))
     },
     **{
-        f"channel-{name}": (lambda x, t=_backend.ChannelTable(*channel), **o: _backend.channel_response(x, t, None, **o), codes(inputs))
-        for name, channel, inputs in (
-            ("dyadic", dyadic(41, 7), 7), ("thirds", thirds(5), 5), ("clustered", clustered(300), 3), ("big", big(6), 6), ("wide", dyadic(700, 2), 2),
-            ("one", (np.ones((4, 1), np.int64), 1), 4), ("pinned", plain(41, 9), 9),
-        )
+        f"channel-{name}": (lambda x, t=table, **o: _backend.channel_response(x, t, None, **o), codes(len(table.rows)))
+        for name, table in TABLES.items()
     },
     "hashing": (lambda x, **o: _backend.hashing_response(x, 1.0, 1000, 4, None, **o), codes(1000)),
     "hadamard": (lambda x, **o: _backend.hadamard_response(x, 100, FLIP, None, **o), codes(100)),

@@ -69,11 +69,10 @@ class ChannelTable:
         for chunk in range(1024):
             for word in words.more(MORE_RESPONSE, element, 0, chunk):
                 prefix, bits = prefix << 64 | word, bits + 64
-            end, outcome = 0, 0
-            for outcome, weight in enumerate(row):
-                end += weight
-                if end << bits > prefix * self.denominator:
-                    break
+            end, outcome = row[0], 0
+            while end << bits <= prefix * self.denominator:
+                outcome += 1
+                end += row[outcome]
             if end << bits >= (prefix + 1) * self.denominator:
                 return outcome
         _refuse_stream()
@@ -83,7 +82,8 @@ class ChannelTable:
 def _scaled(ends: Array, denominator: int) -> npt.NDArray[np.uint64]:
     """⌊2^64·ends/denominator⌋, at most 2^64 − 1."""
     if ends.dtype == object:
-        return np.minimum(ends * 2**64 // denominator, 2**64 - 1).astype(np.uint64)
+        scaled: npt.NDArray[np.uint64] = np.minimum(ends * 2**64 // denominator, 2**64 - 1).astype(np.uint64)
+        return scaled
     # long division, 64 binary digits; the remainder is below the denominator, so that twice it fits
     rest, quotient = ends.astype(np.uint64), np.zeros(ends.shape, np.uint64)
     whole, divisor = rest >= denominator, np.uint64(denominator)
@@ -104,8 +104,8 @@ def _cells(ends: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint32]:
     first = np.cumsum(inside, axis=1) - inside
     found = np.full(inputs * cells, _NO_END, np.uint32)
     found[places] = ((ends << np.uint64(bits)) >> np.uint64(64 - _LOW_BITS)).astype(np.uint32) << np.uint32(16)
-    table: npt.NDArray[np.uint32] = found.reshape(inputs, cells)
-    return np.where(inside > 1, _SEVERAL, table) | first.astype(np.uint32)
+    found[inside.reshape(-1) > 1] = _SEVERAL
+    return found.reshape(inputs, cells) | first.astype(np.uint32)
 
 
 def channel_response(

@@ -101,6 +101,7 @@ def _randomisers() -> tuple[tuple[str, Callable[[], Any], Array], ...]:
         ("BinaryResponse", partial(local.BinaryResponse, EPSILON), codes < 5),
         ("BoundedMean", partial(local.BoundedMean, EPSILON, 0.0, 8.0), numbers),
         ("KaryResponse", partial(local.KaryResponse, EPSILON, k=16), codes),
+        ("FiniteChannel", partial(local.FiniteChannel, 1 + np.eye(16, 12, dtype=np.int64) + np.eye(16, 12, -12, dtype=np.int64)), codes),
         ("UnaryEncoding", partial(local.UnaryEncoding, EPSILON, k=16), codes),
         ("SubsetSelection", partial(local.SubsetSelection, EPSILON, k=16), codes),
         ("LocalHashing", partial(local.LocalHashing, EPSILON, k=16), codes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -141,6 +141,44 @@ def _randomising(case: LocalCase, n: int) -> Benchmark:
     )  # fmt: skip
 
 
+@lru_cache(maxsize=1)
+def finite_channel() -> local.FiniteChannel:
+    """Return a channel of 200 inputs and 41 outcomes, of the kind that linear estimators take, with values of its outcomes."""
+    inputs, values = np.linspace(-1.0, 1.0, 200), np.linspace(-2.0, 2.0, 41)
+    rows = np.exp(EPSILON * np.clip(inputs[:, None] * np.sign(values), -0.5, 0.5) - values * values / 8)
+    return local.FiniteChannel.at_level(rows / rows.sum(axis=1, keepdims=True), EPSILON, values=values.tolist())
+
+
+def _finite(n: int) -> Benchmark:
+    """A finite channel beside a k-ary response with as many outcomes."""
+    kary = local.KaryResponse(EPSILON, k=41)
+
+    def inputs() -> tuple[Array, Array, Array]:
+        records = np.random.default_rng(1).integers(0, 200, n)
+        return records, np.empty(n, np.uint8), np.empty(n, np.int64)
+
+    def check(made: tuple[Array, ...], _result: Any) -> None:
+        channel = finite_channel()
+        matrix = channel.channel()
+        found, truth = channel.estimate(made[1]), (matrix @ np.array(channel.values))[made[0]].mean()
+        law, shares = matrix[made[0][: 1 << 20]].mean(axis=0), np.bincount(made[1], minlength=41) / n
+        far = np.abs(shares - law).max() > 7 / np.sqrt(min(n, 1 << 20))
+        if found.n != n or far or not abs(float(found.value) - truth) < 7 * float(found.stderr):
+            raise AssertionError("FiniteChannel: the reports are far from what their rows say")
+
+    return Benchmark(
+        group="local", name="FiniteChannel 200 × 41, int64", size=n, unit="record", inputs=inputs, check=check, levels=True,
+        ours=lambda made: partial(finite_channel().privatize, made[0], out=made[1], threads=1),
+        sides=(
+            Side(
+                name="KaryResponse k=41", kind="itself",
+                prepare=lambda made: partial(kary.privatize, np.minimum(made[0], 40), out=made[2], threads=1),
+            ),
+            Side(name="copy of the records", prepare=copy, kind="bound", judges=True),
+        ),
+    )  # fmt: skip
+
+
 def _packed(case: LocalCase, n: int) -> Benchmark:
     """Binary response of packed bits beside that of bools."""
     mechanism, size = case.mechanism, case.size(n)
@@ -237,6 +275,7 @@ def local_benchmarks(plan: Plan) -> Iterator[Benchmark]:
             yield _packed(case, plan.size)
         if case.name == HASHED:
             yield _estimating(case, plan.size)
+    yield _finite(plan.size)
     for copies in (1, 16):
         yield _counting(copies, max(1, plan.size // 10))
     yield _transform()

@@ -87,9 +87,7 @@ def _of_floats(array: npt.NDArray[np.float64]) -> Weights:
     width = array.shape[1]
     wrong = np.flatnonzero(~(np.abs(array.sum(axis=1) - 1) <= SLACK * width))
     if len(wrong):
-        raise ParameterError(
-            f"rows must have entries that sum to 1 within {SLACK * width:.1e}, which row {int(wrong[0])} does not"
-        )
+        raise ParameterError(f"rows must have entries that sum to 1 within {SLACK * width:.1e}, which row {int(wrong[0])} does not")
     bits = bits_for(float(array[array > 0].min()))
     if bits == BITS:
         return _settled(np.rint(np.ldexp(array, bits)).astype(np.int64), 1 << bits)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,7 +52,7 @@ def largest_variance(matrix: Reals, values: Reals) -> float:
             hull.pop()
         hull.append((s, g))
     found = max(g - s * s for s, g in hull)
-    for (s, g), (t, h) in zip(hull, hull[1:], strict=False):
+    for (s, g), (t, h) in pairwise(hull):
         if t > s:
             slope = (h - g) / (t - s)
             at = min(max(slope / 2, s), t)
@@ -79,9 +80,7 @@ def mean_estimate(counts: Counts, n: int, values: Reals, least: float, privacy: 
     return Estimate(value, math.sqrt(variance / n), n, privacy, limits=limits)
 
 
-def means_estimate(
-    counts: Counts, n: int, values: Reals, least: Reals, privacy: Privacy, categories: tuple[str, ...] | None
-) -> Estimate:
+def means_estimate(counts: Counts, n: int, values: Reals, least: Reals, privacy: Privacy, categories: tuple[str, ...] | None) -> Estimate:
     """Estimate the means of several rows of values."""
     found = [_mean(counts, n, row, float(at_least)) for row, at_least in zip(values, least, strict=True)]
     errors = np.sqrt(np.array([variance for _, variance, _ in found]) / n)

@@ -94,12 +94,11 @@ class FiniteChannel(LocalMechanism):
 
     Examples
     --------
-    >>> from fractions import Fraction
     >>> import numpy as np
     >>> from dpcore.local import FiniteChannel
     >>> channel = FiniteChannel([[3, 2, 1], [2, 2, 2], [1, 2, 3]], values=[-3.0, 0.0, 3.0])
     >>> channel.denominator, round(channel.epsilon, 4)
-    (6, 1.0987)
+    (6, 1.0986)
     >>> reports = channel.privatize(np.repeat([0, 1, 2], [20_000, 30_000, 50_000]))
     >>> reports.dtype, bool(abs(channel.estimate(reports).value - 0.3) < 0.05)  # the mean of −1, 0, 1
     (dtype('uint8'), True)
@@ -373,7 +372,7 @@ class FiniteChannel(LocalMechanism):
         if weights is None:
             raise ParameterError(
                 "values must be given for this channel: different frequencies of the inputs give the same law of the outcomes, so that "
-                "reports do not tell them apart"
+                "they do not follow from reports"
             )
         return weights
 
@@ -422,7 +421,8 @@ class FiniteChannel(LocalMechanism):
         check_channel_size(self.inputs, self.outcomes)
         if self.rows.dtype == np.int64 and not self.denominator & (self.denominator - 1):
             # one rounding, to float64; the division by a power of two is exact
-            return np.ldexp(self.rows.astype(np.float64), 1 - self.denominator.bit_length())
+            matrix: npt.NDArray[np.float64] = np.ldexp(self.rows.astype(np.float64), 1 - self.denominator.bit_length())
+            return matrix
         return np.array([[weight / self.denominator for weight in row] for row in self.rows.tolist()])
 
 
@@ -433,7 +433,7 @@ def _inverse_of(channel: FiniteChannel) -> npt.NDArray[np.float64] | None:
 
 def _again(rows: Any, epsilon: float | None, values: Any, unknown: int | None, categories: Any, share: float) -> FiniteChannel:
     channel = FiniteChannel(rows, epsilon=epsilon, values=values, unknown=unknown, categories=categories)
-    channel._set(mixed=share)
+    object.__setattr__(channel, "mixed", share)
     return channel
 
 
@@ -463,7 +463,9 @@ def _checked_level(rows: npt.NDArray[Any], epsilon: object) -> float:
         return level(ratio)
     claimed = check_real("epsilon", epsilon, low=0.0, high=math.inf, include_high=False)
     if exceeds(ratio, claimed):
-        raise ParameterError(f"epsilon must be at least {level(ratio)!r}, the level of the rows, got {claimed!r}: use FiniteChannel.at_level")
+        raise ParameterError(
+            f"epsilon must be at least {level(ratio)!r}, the level of the rows, got {claimed!r}: use FiniteChannel.at_level"
+        )
     return claimed
 
 
