@@ -8,7 +8,7 @@ from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, EntropyError, ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
-    from dpcore import accounting, audit, blackwell, distributions, inference, local, mechanisms, minimax, noise, selection, sums
+    from dpcore import accounting, audit, blackwell, distributions, inference, local, mechanisms, minimax, noise, planning, selection, sums
     from dpcore.frames import PrivateTable, average, total
     from dpcore.privacy import Privacy
     from dpcore.rng import SecureRandom
@@ -51,6 +51,7 @@ __all__ = [
     "mechanisms",
     "minimax",
     "noise",
+    "planning",
     "selection",
     "sums",
     "total",

@@ -167,3 +167,55 @@ def test_adaptive_queries_have_both_accuracies():
     assert few.statistical_accuracy(0.6, method="proved")[1] == 1.0
     with pytest.raises(ParameterError, match="method must be"):
         few.statistical_accuracy(0.05, method="exact")
+
+
+# All answers at once
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+@pytest.mark.parametrize("delta", [0.0, 0.01, 0.2])
+def test_conditional_means_rarely_leave_the_population(epsilon, delta):
+    """K-ary response or, with probability δ, the record itself: P(error > tanh(ε/4) + d) ≤ δ/d for the worst query of each output."""
+    rng, broken = np.random.default_rng(4), 0
+    for k in (2, 3, 8):
+        response = (np.full((k, k), 1.0) + np.eye(k) * math.expm1(epsilon)) / (k + math.expm1(epsilon))
+        rows = np.hstack([(1 - delta) * response, delta * np.eye(k)])
+        for _ in range(200):
+            p = rng.dirichlet(np.full(k, rng.choice([0.1, 1.0])))
+            p = (p + 1e-9) / (1 + 1e-9 * k)
+            joint = p[:, None] * rows
+            mass = np.maximum(joint.sum(axis=0), 1e-300)
+            errors = np.maximum(joint / mass - p[:, None], 0).sum(axis=0)  # of the query that asks for what became likelier
+            for d in (0.001, 0.02, 0.3):
+                assert mass[errors > math.tanh(epsilon / 4) + d + 1e-12].sum() <= delta / d + 1e-12
+                broken += mass[errors > math.tanh(epsilon / 6) + d].sum() > delta / d + 1e-9
+    assert broken > 0 or delta > 0
+
+
+def test_the_bound_of_conditional_means_is_attained_by_one_record():
+    epsilon = 1.0
+    share = 1 / (1 + math.exp(epsilon / 2))
+    truth = math.exp(epsilon) / (1 + math.exp(epsilon))
+    posterior = share * truth / (share * truth + (1 - share) * (1 - truth))
+    assert posterior - share == pytest.approx(math.tanh(epsilon / 4), rel=1e-12)
+
+
+def test_the_accuracy_of_all_answers_is_the_smaller_one_and_rounded_up():
+    mpmath = pytest.importorskip("mpmath")
+    from dpcore.inference._population import deviation
+
+    with mpmath.workdps(40):
+        for scale, uses, epsilon, delta, beta in [
+            (1e-3, 10**6, 0.1, 1e-6, 0.05),
+            (0.9, 1, 1e-6, 1e-300, 0.999),
+            (1e-9, 10, 0.9, 0.01, 1e-9),
+        ]:
+            s, b = mpmath.mpf(scale), mpmath.mpf(beta)
+            exact = s * (1 + mpmath.log(2 * uses / (s * b))) + mpmath.tanh(mpmath.mpf(epsilon) / 4) + 2 * mpmath.mpf(delta) / b
+            found = float(deviation(scale, uses, epsilon, delta, beta))
+            assert exact < found < exact * (1 + 1e-6) + 1e-11
+    assert float(deviation(1.0, 10, 0.1, 1e-6, 0.05)) == math.inf
+    many = AdaptiveQueries(np.zeros(10**6), 0.2, 1e-5, uses=1000)
+    error = generalization_error(0.2, 1e-5, n=10**6, beta=0.05 / 1000)
+    accuracy, _ = many.statistical_accuracy(0.05, method="proved")
+    assert accuracy == float(deviation(many.scale, 1000, 0.2, 1e-5, 0.1)) < many.empirical_accuracy(0.05) + error

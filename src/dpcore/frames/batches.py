@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from dpcore.frames.question import Question
     from dpcore.frames.session import Session
-    from dpcore.query.planning import Assumed, Planned, Target
+    from dpcore.query.planning import Asked, Assumed, Found
 
 
 class Collected:
@@ -123,8 +123,8 @@ class TableBatch(Selectable):
     def _plan(self, question: Question) -> TablePlan:
         return self._collected.plan([*self._collected.questions, question])
 
-    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
-        return self._collected.session.planned(with_keys([question])[0], target, assumed)
+    def _planned(self, question: Question, assumed: Assumed, asked: Asked[Found]) -> Found:
+        return self._collected.session.planned(with_keys([question])[0], assumed, asked)
 
     def __enter__(self) -> Self:
         self._collected.begin()

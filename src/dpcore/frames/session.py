@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dpcore.frames.source import FrameSource
     from dpcore.query.plan import ReleasePlan
-    from dpcore.query.planning import Assumed, Planned, Target
+    from dpcore.query.planning import Asked, Assumed, Found
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.mistakes import Mistake
@@ -202,14 +202,14 @@ class Session:
             inputs.hold([*plan.read_types, *([] if plan.unit_type is None else [job.privacy.unit])])
         return plan
 
-    def planned(self, questions: Sequence[Question], target: Target, assumed: Assumed) -> Planned:
-        """What the last question needs for a target; no row is read."""
-        from dpcore.query.planning import planned, plannings_of
+    def planned(self, questions: Sequence[Question], assumed: Assumed, asked: Asked[Found]) -> Found:
+        """What is asked about the planning of the last question; no row is read."""
+        from dpcore.query.planning import plannings_of
 
         tables = self._tables(questions)
         try:
             *_, planning = plannings_of(self.job(questions, Limit(sys.float_info.max, ANY_DELTA, "basic")), self._input(), assumed, tables)
-            return planned(planning, target, assumed)
+            return asked(planning)
         except JobError as error:
             raise _of_call(error, questions) from None
 

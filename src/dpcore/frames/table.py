@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.frames.views import Groups
-    from dpcore.query.planning import Assumed, Planned, Target
+    from dpcore.query.planning import Asked, Assumed, Found
     from dpcore.query.request import Accounting
     from dpcore.testing import KeyedRandom
 
@@ -270,8 +270,8 @@ class PrivateTable(Selectable):
         questions, _ = with_keys([question])
         return TablePlan.of(self._session.plan(self._session.job(questions), questions))
 
-    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
-        return self._session.planned(with_keys([question])[0], target, assumed)
+    def _planned(self, question: Question, assumed: Assumed, asked: Asked[Found]) -> Found:
+        return self._session.planned(with_keys([question])[0], assumed, asked)
 
     def __repr__(self) -> str:
         session = self._session

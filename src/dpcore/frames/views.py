@@ -18,8 +18,9 @@ from dpcore.query.kinds import METHODS
 
 if TYPE_CHECKING:
     from dpcore.frames.results import TablePlan, TableResult
+    from dpcore.planning import Plan
     from dpcore.query.methods import Listed, Points
-    from dpcore.query.planning import Assumed, Planned, Target
+    from dpcore.query.planning import Asked, Assumed, Found, Planned
 
     Groups = Listed | Points | Mapping[str, Listed | Points] | str
 
@@ -38,8 +39,8 @@ class Answering(Methods, ABC):
         """The plan of a question."""
 
     @abstractmethod
-    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
-        """What a question needs for a target."""
+    def _planned(self, question: Question, assumed: Assumed, asked: Asked[Found]) -> Found:
+        """What is asked about the planning of a question."""
 
     def _asked(self, entry: dict[str, Any]) -> TableResult:
         return self._answer(Question(self._view, entry))
@@ -114,11 +115,58 @@ class Answering(Methods, ABC):
         JobError
             If the query is refused, something must be assumed, no ε meets the target, or the error depends on the data.
         """
+        from dpcore.query.planning import Assumed, Target, planned
+
+        target, known = Target.of(half_width, relative, confidence, cells), Assumed.of(assume)
+        question = self._question(kind, column, {"epsilon": 1.0, **keys})
+        return self._planned(question, known, lambda planning: planned(planning, target, known))
+
+    def sample_size(
+        self,
+        kind: str,
+        column: str | Sequence[str] | None = None,
+        *,
+        half_width: float | None = None,
+        relative: tuple[float, float] | None = None,
+        confidence: float = 0.95,
+        cells: int | Literal["all"] = 1,
+        assume: Mapping[str, float] | None = None,
+        **keys: Any,
+    ) -> Plan:
+        """Find the least number of rows with which an answer is exact enough: nothing is read but the schema, and nothing is spent.
+
+        Parameters
+        ----------
+        kind : str
+            Name of the method that would ask it, such as "mean".
+        column : str or sequence of str, optional
+            Its column, or columns.
+        half_width, relative, confidence, cells, assume
+            As in `epsilon_for`; `n` is what is found, and need not be assumed.
+        **keys : object
+            The other arguments of the method, with its `epsilon`, by default 1.
+
+        Returns
+        -------
+        planning.Plan
+            `n`, the rows of the table or of each group, and the width of the interval there, twice the half-width.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument is wrong, not exactly one of `half_width` and `relative` is given, or no number of rows meets the target, as for
+            counts, whose noise does not depend on it.
+        JobError
+            If the query is refused, something must be assumed, or the error depends on the data.
+        """
+        from dpcore import planning
         from dpcore.query.planning import Assumed, Target
 
-        target = Target.of(half_width, relative, confidence, cells)
+        target, known = Target.of(half_width, relative, confidence, cells), Assumed.of(assume)
         question = self._question(kind, column, {"epsilon": 1.0, **keys})
-        return self._planned(question, target, Assumed.of(assume))
+        return self._planned(
+            question, known, lambda asked: planning.sample_size(asked, width=2 * target.half_width, confidence=confidence, cells=cells)
+        )
 
     def _question(self, kind: str, column: object, keys: Mapping[str, Any]) -> Question:
         if kind not in METHODS:
@@ -322,8 +370,8 @@ class GroupedTable(Answering):
     def _plan(self, question: Question) -> TablePlan:
         return self._table._plan(question)  # noqa: SLF001
 
-    def _planned(self, question: Question, target: Target, assumed: Assumed) -> Planned:
-        return self._table._planned(question, target, assumed)  # noqa: SLF001
+    def _planned(self, question: Question, assumed: Assumed, asked: Asked[Found]) -> Found:
+        return self._table._planned(question, assumed, asked)  # noqa: SLF001
 
     def __repr__(self) -> str:
         return f"GroupedTable({self._table!r}, by {', '.join(self.columns)})"

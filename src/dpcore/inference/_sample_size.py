@@ -12,6 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from dpcore._error_curves import least
 from dpcore.inference._thresholds import Thresholds, thresholds
 
 ALLOWED = 1 / 3
@@ -26,16 +27,19 @@ def noisy_tail(gap: float, variance: float, scale: float) -> float:
     return float((cantelli + 0.5 * np.exp(-(1 - _SPLITS) * (gap / scale))).min())
 
 
-def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None) -> tuple[float, float]:
+def error_bounds(
+    n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None, allowed: float = ALLOWED
+) -> tuple[float, float]:
     """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget.
 
-    With a level the first is at most that by itself, and the limit of z₃ is the critical value instead of n(n − 1)α²/4.
+    With a level the first is at most that by itself, and the limit of z₃ is the critical value instead of n(n − 1)α²/4. The second is made
+    for misses of probability `allowed`, and no smaller than that.
     """
     limits = thresholds(n, d, epsilon, delta)
     if level is None:
-        return size_bound(n, d, alpha, limits), miss_bound(n, d, alpha, limits)
+        return size_bound(n, d, alpha, limits), miss_bound(n, d, alpha, limits, allowed=allowed)
     limit = critical_value(n, d, limits, level)
-    return 0.0, 1.0 if limit is None else miss_bound(n, d, alpha, limits, limit)
+    return 0.0, 1.0 if limit is None else miss_bound(n, d, alpha, limits, limit, allowed)
 
 
 def size_bound(n: int, d: int, alpha: float, limits: Thresholds) -> float:
@@ -69,11 +73,11 @@ def critical_value(n: int, d: int, limits: Thresholds, level: float) -> float | 
     return high
 
 
-def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | None = None) -> float:
+def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | None = None, allowed: float = ALLOWED) -> float:
     """Bound P(accept) for every product law with ‖ν‖₂ ≥ α; `limit` is that of z₃, by default n(n − 1)α²/4."""
     share, step = limits.delta, limits.epsilon
-    # Beyond this n·max|ν_i| the first step accepts with probability at most 1/6 + 1/6.
-    edge = limits.first + math.sqrt(2.0 * n * math.log(6.0)) + 2.0 / step * math.log(3.0)
+    # Beyond this n·max|ν_i| the first step accepts with probability at most allowed/2 + allowed/2.
+    edge = limits.first + math.sqrt(2.0 * n * math.log(2 / allowed)) + 2.0 / step * math.log(1 / allowed)
     if not _nothing_filtered(n, d, edge, limits):
         return 1.0
     pairs = float(n) * (n - 1)
@@ -82,7 +86,7 @@ def miss_bound(n: int, d: int, alpha: float, limits: Thresholds, limit: float | 
     if gap <= 0:
         return 1.0
     variance = 2 * pairs * d + 4 * pairs * (n - 2) * alpha**2
-    return max(ALLOWED, 4 * share + noisy_tail(gap, variance, limits.third_scale))
+    return max(allowed, 4 * share + noisy_tail(gap, variance, limits.third_scale))
 
 
 def _nothing_filtered(n: int, d: int, edge: float, limits: Thresholds) -> bool:
@@ -110,8 +114,4 @@ def least_allowed(bounds: Callable[[int], tuple[float, ...]]) -> int:
     high = 2
     while not suffices(high):
         high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if suffices(middle) else (middle, high)
-    return high
+    return least(suffices, high // 2, high)

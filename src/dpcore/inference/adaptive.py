@@ -16,6 +16,7 @@ from dpcore._processes import OneProcess
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
+from dpcore.inference._population import deviation
 from dpcore.inference.generalization import generalization_error
 from dpcore.privacy import Privacy
 from dpcore.rng import Stream, resolve
@@ -255,7 +256,8 @@ class AdaptiveQueries(OneProcess):
         Returns
         -------
         accuracy : float
-            α + 10ε with α = `empirical_accuracy(beta)`; with "proved" α + `generalization_error(ε, δ, n=n, beta=β/k)`, at most 1 + α.
+            α + 10ε with α = `empirical_accuracy(beta)`. With "proved" the smaller of α + `generalization_error(ε, δ, n=n, beta=β/k)`, at
+            most 1 + α, and s(1 + ln(k/(sβ))) + tanh(ε/4) + δ/β, where s is `scale`.
         failure : float
             β + kδ/ε, at most 1; with "proved" 2β, at most 1.
 
@@ -266,13 +268,15 @@ class AdaptiveQueries(OneProcess):
 
         Notes
         -----
-        For records drawn independently from one distribution. Source: Stemmer (lecture 6), Theorem 9; compare Bassily et al. (2016).
+        For records drawn independently from one distribution, if `best_of` does not choose queries. `planning.AdaptiveAnswers` finds the n,
+        ε and δ for an accuracy. Source: Stemmer (lecture 6), Theorem 9; compare Bassily et al. (2016).
         """
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         constant = check_positive("constant", constant)
         if check_choice("method", method, ("lecture", "proved")) == "proved":
             error = generalization_error(self.epsilon, self.delta, n=self.n, beta=max(beta / self.uses, 2.0**-600))
-            return self.empirical_accuracy(beta) + error, min(1.0, 2 * beta)
+            together = float(deviation(self.scale, self.uses, self.epsilon, self.delta, 2 * beta))
+            return min(self.empirical_accuracy(beta) + error, together), min(1.0, 2 * beta)
         needed = constant * -math.log(self.delta) / self.epsilon**2
         if self.n < needed:
             raise ParameterError(f"records must be at least constant·ln(1/delta)/epsilon² = {needed!r}, got {self.n}")

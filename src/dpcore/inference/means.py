@@ -259,15 +259,15 @@ def mean(
     check_threads(threads)
     d = 1 if array.ndim == 1 else array.shape[1]
     steps = clipped_sum(array[:0], bound)  # the radius on its grid, before any data
-    kind, scale = _noise(epsilon, delta, steps, d)
+    kind, scale = noise_of_sums(epsilon, delta, steps, d)
     total = clipped_sum(array, bound, threads=threads)
     value = total.noisy(kind, scale, rng=rng, threads=threads) / len(array)
     stderr = (math.sqrt(2.0) if kind == "laplace" else 1.0) * scale / len(array)
-    population = _population_stderr(stderr, total, sigma)
+    population = population_stderr(stderr, total, sigma)
     return MeanEstimate(value, Privacy(epsilon, delta), stderr, population, total.radius, kind, scale, len(array))
 
 
-def _noise(epsilon: float, delta: float, total: ExactSum, d: int) -> tuple[Literal["gaussian", "laplace"], float]:
+def noise_of_sums(epsilon: float, delta: float, total: ExactSum, d: int) -> tuple[Literal["gaussian", "laplace"], float]:
     """Law and scale of the noise that d sums need."""
     if delta > 0:
         scale = accounting.analytic_gaussian_scale(epsilon, delta, l2_of_equal(total.sensitivity(), d))
@@ -280,7 +280,7 @@ def _noise(epsilon: float, delta: float, total: ExactSum, d: int) -> tuple[Liter
     return ("gaussian" if delta > 0 else "laplace"), scale
 
 
-def _population_stderr(stderr: float, total: ExactSum, sigma: float | None) -> float:
+def population_stderr(stderr: float, total: ExactSum, sigma: float | None) -> float:
     """Noise and sampling together; clipping is a contraction, so a clipped coordinate's variance is at most 2σ², and at most R²."""
     deviation = total.radius if sigma is None else min(total.radius, math.sqrt(2.0) * sigma)
     return math.hypot(stderr, deviation / math.sqrt(total.n))
@@ -374,7 +374,7 @@ def sparse_mean(
     n = len(array)
     stderr = math.sqrt(2.0) * float(chosen.value_scale or 0.0) / n
     return SparseMeanEstimate(
-        _sparse(chosen, n, array.shape[1]), chosen.privacy, stderr, _population_stderr(stderr, total, sigma), chosen.indices, total.radius,
+        _sparse(chosen, n, array.shape[1]), chosen.privacy, stderr, population_stderr(stderr, total, sigma), chosen.indices, total.radius,
         chosen.scale, float(chosen.value_scale or 0.0), chosen.rule, n,
     )  # fmt: skip
 

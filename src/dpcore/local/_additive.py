@@ -13,9 +13,11 @@ import numpy as np
 from dpcore import _backend, noise
 from dpcore._series import SeriesT
 from dpcore._spread import noise_variance
-from dpcore._validation import check_array, check_integer, check_threads
+from dpcore._validation import check_array, check_integer, check_real, check_threads
 from dpcore.errors import DataError, ParameterError
+from dpcore.local._error_curves import Spread
 from dpcore.local._limits import MeanLimits
+from dpcore.local._mean_intervals import noise_width
 from dpcore.local._mechanism import LocalMechanism
 from dpcore.local._one_bit import check_bounds
 from dpcore.local.estimates import Aggregate, Estimate
@@ -130,6 +132,25 @@ class Additive(LocalMechanism, Generic[Single]):
     def noise_variance(self) -> float:
         """Variance of the noise of one number."""
         return noise_variance(self.kind, self.scale)
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        if at is not None:
+            at = check_real("at", at, low=self.lower, high=self.upper)
+        # products, since powers raise where they leave the range of float64; differences, since squares of the bounds cancel
+        half = (self.upper - self.lower) / 2
+        records = half * half if at is None else (self.upper - at) * (at - self.lower)
+        sample = target == "sample"
+        words = "variance of the noise" + ("" if sample else " + (upper − lower)²/4" if at is None else " + (upper − mean)(mean − lower)")
+        return Spread(
+            self.noise_variance + (0.0 if sample else records),
+            words,
+            exact=True,
+            width=self._widest if sample else None,
+            why="whose intervals for a population follow the spread of the reports",
+        )
+
+    def _widest(self, n: int, confidence: float) -> float:
+        return 2 * self.grid * noise_width(self.kind, self.scale / self.grid, n, (1 - confidence) / 2) / n
 
     def _settle(self, scale: float) -> None:
         object.__setattr__(self, "scale", scale)

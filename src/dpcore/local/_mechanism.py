@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,6 +16,7 @@ from dpcore._validation import (
     check_threads,
 )
 from dpcore.errors import DataError, ParameterError
+from dpcore.local._error_curves import Spread, curve_of
 from dpcore.local.estimates import (
     TARGETS,
     Aggregate,
@@ -27,6 +29,7 @@ from dpcore.rng import resolve
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore._error_curves import Aim, ErrorCurve
     from dpcore.local.estimates import Target
     from dpcore.rng import Stream
 
@@ -52,6 +55,53 @@ class LocalMechanism(ABC):
     @abstractmethod
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count reports; see the mechanism."""
+
+    ESTIMATES = "mean"
+    """What the mechanism estimates, for plans."""
+    FALLS = True
+    """Whether it is proved that the variance never grows with ε."""
+
+    def _spread(self, at: float | None, target: str) -> Spread:  # noqa: ARG002  overridden
+        """What one report contributes to the error, for records with this mean or frequency; None is the worst."""
+        raise ParameterError(f"{type(self).__name__} has no variance that is known before there are reports")
+
+    def error_curve(self, aim: Aim, *, at: float | None = None, target: Target = "population") -> ErrorCurve:
+        """Return the error of an estimate as a function of n and ε, for `dpcore.planning`.
+
+        Parameters
+        ----------
+        aim : planning.Aim
+            Root mean square error, or width of an interval.
+        at : float, optional
+            The frequency or the mean of the records, where the root mean square error depends on it. By default the worst.
+        target : {"population", "sample"}, default "population"
+            As in `estimate`.
+
+        Returns
+        -------
+        planning.ErrorCurve
+            The error, for this mechanism and those that differ from it in ε alone.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument is outside its range, or the mechanism has no such bound.
+        """
+        check_choice("target", target, TARGETS)
+        return curve_of(
+            self,
+            aim,
+            lambda mechanism: mechanism._spread(at, target),  # noqa: SLF001  its own method, with another ε
+            f"{self.ESTIMATES} of the {target}, estimated by {self!r}",
+            falls=self.FALLS,
+            of=self._with_epsilon,
+        )
+
+    def _with_epsilon(self, epsilon: float) -> LocalMechanism:
+        """The mechanism with another ε."""
+        own: Any = self  # every mechanism is a dataclass
+        changed: LocalMechanism = replace(own, epsilon=epsilon)
+        return changed
 
     @abstractmethod
     def _estimate(self, counted: Aggregate, target: str) -> Estimate: ...

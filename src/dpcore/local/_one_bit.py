@@ -13,12 +13,17 @@ from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement, tilted
 from dpcore._validation import check_array, check_real, check_threads
 from dpcore.errors import ParameterError
-from dpcore.local._limits import OneBitLimits
+from dpcore.local._error_curves import Spread, widest_share
+from dpcore.local._limits import CERTAIN, OneBitLimits
 from dpcore.local._mechanism import LocalMechanism, check_packed
 from dpcore.local.estimates import Aggregate, Estimate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
+
+    from dpcore.local._support import Support
 
 
 LARGEST = 2.0**1021
@@ -90,6 +95,16 @@ class OneBit(LocalMechanism):
         stderr = 2 * reach * math.sqrt(possible * (1 - possible) / counted.n)
         limits = OneBitLimits(ones, counted.n, middle, reach)
         return Estimate(middle + reach * (2 * share - 1), stderr, counted.n, self.privacy, limits=limits)
+
+    def _spread_of_mean(self, at: float | None, target: str, variance: float, reach: float, words: str) -> Spread:
+        """The spread of a mechanism for means with reports middle ± reach."""
+        exact = target == "population" or at is None
+        return Spread(variance, words if at is None else f"{words}, at a mean of {at:g}", exact, self._widest(2 * reach))
+
+    @staticmethod
+    def _widest(factor: float, support: Support = CERTAIN) -> Callable[[int, float], float]:
+        """The widest interval, for an estimate that moves by `factor` while the share of True goes from 0 to 1."""
+        return lambda n, confidence: factor * widest_share(n, confidence, support)
 
     @staticmethod
     def _variance(mean: object, middle: float, half: float, reach: float) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from dpcore import _backend
 from dpcore._validation import check_choice, check_out, check_real, check_threads
 from dpcore.errors import DataError, ParameterError
+from dpcore.local._error_curves import Spread, frequency_spread
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
 from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream
 from dpcore.local._parameters import check_categories, check_epsilon
@@ -241,6 +242,11 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
             The variance; the standard error for n users is its root divided by √n.
         """
         return support_variance_of(f, self.support, target)
+
+    ESTIMATES = "frequency of a category"
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        return frequency_spread(self.support, at, target)
 
     def _estimate(self, counted: Aggregate, target: str) -> Estimate:
         counts = self._support_counts(counted)

@@ -12,6 +12,7 @@ from dpcore._exact.probability import complement, logistic_complement
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
+from dpcore.local._error_curves import Spread, frequency_spread
 from dpcore.local._mechanism import check_packed, open_stream, place
 from dpcore.local._one_bit import OneBit
 from dpcore.local._oracle import support_variance_of
@@ -103,6 +104,11 @@ class BinaryResponse(OneBit):
             The variance; the standard error for n users is its root divided by √n.
         """
         return support_variance_of(f, self.support, target)
+
+    ESTIMATES = "proportion of True"
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        return frequency_spread(self.support, at, target)
 
     def _booleans(self, values: npt.NDArray[Any], threads: int | None) -> npt.NDArray[Any]:
         """The answers as an array in which all but 0 is True."""

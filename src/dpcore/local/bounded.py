@@ -21,6 +21,7 @@ from dpcore.local.estimates import Aggregate, Estimate
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore.local._error_curves import Spread
     from dpcore.local._mechanism import Real
     from dpcore.rng import Stream
 
@@ -103,6 +104,11 @@ class BoundedMean(OneBit):
         """
         half = (self.upper - self.lower) / 2
         return self._variance(mean, self.lower + half, half, half * self.z0)
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        reach = (self.upper - self.lower) / 2 * self.z0
+        words = "((upper − lower)/2·(e^ε + 1)/(e^ε − 1))²" + ("" if at is None else " − (mean − middle)²")
+        return self._spread_of_mean(at, target, self.variance(at), reach, words)
 
     @overload
     def privatize(self, records: Real, *, rng: Stream | None = ..., out: None = ..., threads: int | None = ...) -> bool: ...

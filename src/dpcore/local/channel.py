@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from dpcore.local._error_curves import Spread
     from dpcore.local._mechanism import Real
     from dpcore.rng import Stream
 
@@ -180,6 +181,12 @@ class BinaryChannel(OneBit):
             z0² − mean², that of the population, and an upper bound for the sample.
         """
         return self._variance(mean, 0.0, self.norm, self.z0)
+
+    ESTIMATES = "mean of φ"
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        words = "(norm·(e^ε + 1)/(e^ε − 1))²" + ("" if at is None else " − mean²")
+        return self._spread_of_mean(at, target, self.variance(at), self.z0, words)
 
     def _tilts(self) -> tuple[Fraction, ...]:
         table = self.phi if isinstance(self.phi, tuple) else ()

@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from dpcore._error_curves import SIZE, ErrorCurve, grid, least
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.pages.numbers import plain_number
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from dpcore._error_curves import Aim
     from dpcore.query.estimators import Estimator
     from dpcore.query.planning_page import PlanPages
     from dpcore.query.request import ReleaseJob
@@ -34,24 +36,23 @@ if TYPE_CHECKING:
 
     Cells = int | Literal["all"]
 
-__all__ = ["ALL", "Assumed", "Planned", "Planning", "Target", "grid", "pages_of", "plan_report", "planned", "plannings_of"]
+__all__ = [
+    "ALL",
+    "Asked",
+    "Assumed",
+    "Found",
+    "Planned",
+    "Planning",
+    "Target",
+    "grid",
+    "pages_of",
+    "plan_report",
+    "planned",
+    "plannings_of",
+]
 
-LOWEST, HIGHEST = -6, 3
-"""Powers of ten of the first and of the last ε of the grid."""
-STEPS = 900
-"""Numbers of the grid between two powers of ten."""
 MOST_ROWS = 10**15
 ALL: Literal["all"] = "all"
-
-
-def grid(place: int) -> float:
-    """A number of the grid, as it is written: 1.00e-6, 1.01e-6, …, 1000."""
-    power, step = divmod(place, STEPS)
-    return float(f"{100 + step}e{LOWEST + power - 2}")
-
-
-SIZE = STEPS * (HIGHEST - LOWEST) + 1
-"""Numbers of the grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +154,13 @@ class Planning:
 
     def least_epsilon(self, target: Target, cells: int) -> float:
         """The least ε of the grid that meets a target; raises `JobError` if none does."""
-        low, high = -1, SIZE - 1
-        best = self.half_width(grid(high), target, cells)
+        best = self.half_width(grid(SIZE - 1), target, cells)
         if best > target.half_width:
             raise JobError(
-                f"query {self.query.name!r}: no ε up to {grid(high):g} meets ± {plain_number(target.half_width, 4)}: with it, it is "
+                f"query {self.query.name!r}: no ε up to {grid(SIZE - 1):g} meets ± {plain_number(target.half_width, 4)}: with it, it is "
                 f"± {plain_number(best, 4)}. Allow a wider one{', or assume more rows' if 'n' in self._assumed.numbers else ''}"
             )
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._meets(grid(middle), target, cells) else (middle, high)
-        return grid(high)
+        return grid(least(lambda place: self._meets(grid(place), target, cells), -1, SIZE - 1))
 
     def _meets(self, epsilon: float, target: Target, cells: int) -> bool:
         """Whether an ε meets a target; one that is too small for any noise does not."""
@@ -177,14 +174,44 @@ class Planning:
         if self.query.epsilon <= 0:
             return None
         if "n" in self._assumed.numbers and self._depends_on_rows(target, cells):
-            low, high = 0, MOST_ROWS
-            if self._of_rows(high, target, cells) > target.half_width:
+            if self._of_rows(MOST_ROWS, target, cells) > target.half_width:
                 return None
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if self._of_rows(middle, target, cells) <= target.half_width else (middle, high)
-            return "n", high
+            return "n", least(lambda rows: self._of_rows(rows, target, cells) <= target.half_width, 0, MOST_ROWS)
         return None if target.share is None else ("answer", self.half_width(self.query.epsilon, target, cells) / target.share)
+
+    def error_curve(self, aim: Aim, *, cells: Cells = 1) -> ErrorCurve:
+        """The width of the interval as a function of n and of ε, for `dpcore.planning`; an `n` that is assumed is not used.
+
+        For kinds that err in rows, the width is a number of rows. With `cells`, so many numbers are within their intervals at once.
+        """
+        aim.one_of(f"query {self.query.name!r}", "width")
+        target = Target(math.inf, None, aim.confidence, cells)
+        several = self.cells(target)
+
+        def error(n: int, epsilon: float) -> float:
+            try:
+                found = self.half_width(epsilon, target, several, Assumed({**self._assumed.numbers, "n": float(n)}))
+            except JobError:
+                if epsilon == grid(SIZE - 1):  # it is not the ε that is too small for any noise
+                    raise
+                return math.inf
+            return 2 * found
+
+        error(1, grid(SIZE - 1))  # raises what no ε mends
+        fixed = error(1, 1.0) == error(MOST_ROWS, 1.0)
+        return ErrorCurve(
+            error,
+            what=f"query {self.query.name!r}, {self.query.kind}",
+            formula="twice the half-width of the noise at the confidence" + (", by the union bound" if several > 1 else ""),
+            source="docs/how-to.md, how much ε an answer needs",
+            epsilon=self.query.epsilon or None,
+            sizes=(1, MOST_ROWS),
+            epsilons=(grid(0), grid(SIZE - 1)),
+            falls_in_epsilon=True,
+            falls_in_n=fixed,
+            limit_in_n="the noise, which does not depend on the number of rows" if fixed else "the noise of the largest number of rows",
+            limit_in_epsilon="the noise of the largest ε",
+        )
 
     def _of_rows(self, rows: int, target: Target, cells: int) -> float:
         return self.half_width(self.query.epsilon, target, cells, Assumed({**self._assumed.numbers, "n": float(rows)}))
@@ -201,6 +228,11 @@ class Planning:
         spent = sum(self.job.spent_on(query).epsilon for place, query in enumerate(self.job.query) if place not in places)
         left = self.job.privacy.max_epsilon - spent
         return None if left <= epsilon or not others else others * epsilon / (left - epsilon) * (1 + 2.0**-40)
+
+
+Found = TypeVar("Found")
+Asked: TypeAlias = "Callable[[Planning], Found]"
+"""What is asked about the planning of a query."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dpcore._error_curves import OUTWARDS, ErrorCurve
 from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError
 from dpcore.local import BinaryChannel, Estimate
+from dpcore.local._error_curves import widest_share
+from dpcore.local._limits import CERTAIN
+from dpcore.local._one_bit import expansion
 from dpcore.local.estimates import moved
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax.losses import as_loss, squared
@@ -22,6 +26,7 @@ from dpcore.minimax.spaces.certified import Maximiser
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore._error_curves import Aim
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.spaces.models import Model
     from dpcore.rng import Stream
@@ -261,6 +266,55 @@ class LinearEstimator:
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return risk_of(as_loss(loss), self.bias, self.channel.z0 / math.sqrt(n), 2 * self.channel.z0)
 
+    def error_curve(self, aim: Aim, *, model: Model | None = None) -> ErrorCurve:
+        """Return the error of the estimate as a function of n and ε, for `dpcore.planning`.
+
+        Parameters
+        ----------
+        aim : planning.Aim
+            Root mean square error, or width of the interval.
+        model : Model, optional
+            Takes the bias over this model in place of `bias`.
+
+        Returns
+        -------
+        planning.ErrorCurve
+            The bound, for this ℓ and any ε.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If neither `bias` nor a model is known, or the measure is "power".
+        """
+        aim.one_of("a linear estimator", "rmse", "width")
+        bias = self.bias if model is None else LinearOnModel(self, model, 1).bias
+        if bias is None:
+            raise ParameterError("bias is not known, so the error has no bound: give the estimator `bias`, or a model=")
+        norm = self.channel.norm
+
+        def rmse(n: int, epsilon: float) -> float:
+            return math.hypot(bias, norm * expansion(epsilon) / math.sqrt(n)) * OUTWARDS
+
+        def width(n: int, epsilon: float) -> float:
+            return 2 * (bias + norm * expansion(epsilon) * widest_share(n, aim.confidence, CERTAIN)) * OUTWARDS
+
+        formulas = {
+            "rmse": "√(bias² + z0²/n), z0 = bound·(e^ε + 1)/(e^ε − 1)",
+            "width": "2·bias + the widest interval of E ℓ, whatever the reports",
+        }
+        return ErrorCurve(
+            rmse if aim.measure == "rmse" else width,
+            what="θ by the mean of one-bit reports",
+            formula=f"{formulas[aim.measure]}, bias = {bias:.4g}",
+            source="Rohde & Steinberger (2020), Section 4; docs/planning.md",
+            epsilon=self.epsilon,
+            sizes=(1, MOST_REPORTS),
+            falls_in_n=aim.measure == "rmse",
+            falls_in_epsilon=True,
+            limit_in_n=f"the bias of {bias:.4g}, for this ℓ; planning.Recipe chooses it anew for each n",
+            limit_in_epsilon="the bias, and one bit about each record",
+        )
+
     def on(self, model: Model, *, n: int) -> LinearOnModel:
         """Combine the estimator with a model on finitely many points and a number of reports.
 
@@ -353,6 +407,21 @@ class LinearOnModel:
             A float for a single data set.
         """
         return self.linear.estimate_counts(counts, n=self.n)
+
+    def error_curve(self, aim: Aim) -> ErrorCurve:
+        """Return the error over the model as a function of n and ε, for `dpcore.planning`; the own `n` is not used.
+
+        Parameters
+        ----------
+        aim : planning.Aim
+            Root mean square error, or width of the interval.
+
+        Returns
+        -------
+        planning.ErrorCurve
+            As in `LinearEstimator.error_curve`, with the bias over the model.
+        """
+        return replace(self.linear, bias=self.bias).error_curve(aim)
 
     def risk_bound(self, loss: Loss | str = "squared") -> float:
         """Bound the expected loss, for every distribution of the model.
