@@ -18,7 +18,7 @@ from dpcore._exact.intervals import Interval
 from dpcore._exact.sampling import Uniform
 from dpcore.distributions._cosine_distances import largest_change, largest_square
 from dpcore.distributions._rejection import Trials, _first
-from dpcore.distributions.exponential import SeriesDistance
+from dpcore.distributions._series_distance import SeriesDistance
 from dpcore.distributions.series import LARGEST_COSINE, series_scale
 from support.densities import GRID, LARGEST, cosines, data_sets, largest_loss, log_laws, neighbours, table
 

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from dpcore import Privacy, _backend, distributions, noise
-from dpcore._exact.intervals import Interval, exactly, log
+from dpcore._exact.intervals import Interval, exactly, log, sqrt
 from dpcore.distributions import _rejection
 from dpcore.distributions._choices import Uniforms, unit_floats
 from dpcore.distributions._cosine_distances import largest_square
-from dpcore.distributions._rejection import Trials, first_accepted, is_accepted
-from dpcore.distributions.exponential import SeriesDistance, _uniform_trials
+from dpcore.distributions._rejection import Trials, accepted, first_accepted, is_accepted
+from dpcore.distributions._series_distance import SeriesDistance
+from dpcore.distributions._tilted_draws import Tilt, _root_down, tilt_of, tilted_trials
 from dpcore.distributions.series import SeriesRelease, cosine_totals, series_scale
 from dpcore.testing import KeyedRandom
 from support.densities import GRID, cosines, primitive, series
@@ -111,8 +112,8 @@ def density_masses(own: SeriesDistance, bins: int) -> np.ndarray:
 
 def l2_draws(own: SeriesDistance, calls: int, draw: Callable | None = None) -> np.ndarray:
     """First accepted candidates of many calls: shape (calls, k)."""
-    stream = rng()
-    make = draw or (lambda size: _uniform_trials(own, size, stream))
+    stream, tilt = rng(), tilt_of(own)
+    make = draw or (lambda size: tilted_trials(own, tilt, size, stream))
     return np.array([first_accepted(make, own.k * own.draw_terms, rng=stream) for _ in range(calls)])
 
 
@@ -130,15 +131,46 @@ def test_the_law_of_the_l2_mechanism(terms, terms_k, k, bins):
     # a twin with the printed exponent, which is twice ours
     twice = own_distance(terms, k, terms_k, 12.0)
     assert p_value(cell_counts(l2_draws(twice, CALLS // 4), bins), masses) < ERROR_RATE
+    # a twin that takes no account of the density that its draws have
+    assert p_value(cell_counts(l2_draws(own, CALLS // 4, unthinned(own, rng())), bins), masses) < ERROR_RATE
+
+
+def unthinned(own: SeriesDistance, stream: KeyedRandom) -> Callable:
+    """Trials of tilted draws that are accepted with probability e^(least E − E), as uniform draws could be."""
+    tilt, least = tilt_of(own), _root_down(own.rate_square * own.beyond_square)
+    assert any(tilt.slopes)
+
+    def draw(size: int) -> Trials:
+        candidates = tilted_trials(own, tilt, size, stream).candidates
+        sums = _backend.rounded_cosines(candidates.ravel(), own.draw_terms).reshape(size, own.k, own.draw_terms).sum(axis=1)
+        exact = lambda index: lambda precision: sqrt(Interval.of(own.square(sums[index]), precision)) - least  # noqa: E731
+        return Trials(candidates, own.exponents(sums) - float(least), own.error() + 1e-15, exact)
+
+    return draw
+
+
+@pytest.mark.parametrize(("k", "bins"), [(1, 24), (2, 6)])
+@pytest.mark.parametrize("x", [(0.0,) * 12, (0.2,) * 8 + (0.9,) * 4], ids=["a point", "two points"])
+def test_the_law_where_tilts_are_steep(x, k, bins):
+    """Data far from uniform: every trial of a large batch that is accepted has the law, with or without others before it."""
+    own, stream = own_distance(2, k, 1, 3.0, x), rng()
+    masses, tilt = density_masses(own, bins).ravel(), tilt_of(own)
+
+    def draws(make: Callable) -> np.ndarray:
+        trials = make(30_000)
+        return trials.candidates[accepted(trials, Uniforms(stream))]
+
+    assert p_value(cell_counts(draws(lambda size: tilted_trials(own, tilt, size, stream)), bins), masses) > ERROR_RATE
+    assert p_value(cell_counts(draws(unthinned(own, stream)), bins), masses) < ERROR_RATE
 
 
 def test_the_best_of_a_batch_has_another_law():
     """A twin that makes the most of the trials it has: the candidate of least E."""
     own = own_distance(2, 1, 2, 8.0)
-    masses, stream = density_masses(own, BINS).ravel(), rng()
+    masses, stream, tilt = density_masses(own, BINS).ravel(), rng(), tilt_of(own)
 
     def best() -> np.ndarray:
-        trials = _uniform_trials(own, 64, stream)
+        trials = tilted_trials(own, tilt, 64, stream)
         return trials.candidates[np.argmin(trials.exponents)]
 
     wrong = np.array([best() for _ in range(CALLS // 4)])
@@ -157,24 +189,43 @@ def test_the_public_function_has_this_law():
     assert p_value(cell_counts((scaled + 3) / 9, BINS), density_masses(own, BINS).ravel()) > ERROR_RATE
 
 
-def slow_first_accepted(own: SeriesDistance, stream: KeyedRandom) -> np.ndarray:
+def slow_draws(tilt: Tilt, count: int, stream: KeyedRandom) -> list[float]:
+    """Draws one after the other, on floats."""
+    found: list[float] = []
+    while len(found) < count:
+        size = max(256, 2 * (count - len(found))) if tilt.top else count
+        z = unit_floats((size,), rng=stream)
+        words = Uniforms(stream).words(size).tolist() if tilt.top else [0] * size
+        waves = cosines(z, len(tilt.slopes)) * GRID
+        logs = [sum(float(t) * w for t, w in zip(tilt.slopes, wave, strict=True)) - float(tilt.top) for wave in waves]
+        found += [at for at, word, log in zip(z.tolist(), words, logs, strict=True) if word / 2**64 < math.exp(log)]
+    return found[:count]
+
+
+def slow_first_accepted(own: SeriesDistance, stream: KeyedRandom) -> list[float]:
     """Trials one after the other, in batches of 64, 128, …, on floats."""
-    size = 64
+    size, tilt = 64, tilt_of(own)
     while True:
-        candidates = unit_floats((size, own.k), rng=stream)
-        words = Uniforms(stream).words(size)
-        for z, word in zip(candidates, words.tolist(), strict=True):
-            if word / 2**64 < math.exp(-math.sqrt(own.square(cosines(z, own.draw_terms).sum(axis=0)))):
-                return z
+        candidates = np.array(slow_draws(tilt, size * own.k, stream)).reshape(size, own.k)
+        for z, word in zip(candidates, Uniforms(stream).words(size).tolist(), strict=True):
+            sums = cosines(z, own.draw_terms).sum(axis=0)
+            own_sums = [*own.totals, *[0] * own.draw_terms]
+            products = (
+                float(t) * (own.k * s / own.n - int(other)) * GRID for t, s, other in zip(tilt.slopes, own_sums, sums, strict=False)
+            )
+            if word / 2**64 < math.exp(sum(products) + float(tilt.floor) - math.sqrt(own.square(sums))):
+                return z.tolist()
         size *= 2
 
 
-def test_the_first_accepted_trial_is_taken():
-    own = own_distance(2, 2, 2, 4.0)
-    for call in range(40):
-        stream = KeyedRandom(KEY).at(100 * call)
-        fast = first_accepted(lambda size, stream=stream: _uniform_trials(own, size, stream), 4, rng=stream)
-        assert fast.tolist() == slow_first_accepted(own, KeyedRandom(KEY).at(100 * call)).tolist()
+@pytest.mark.parametrize("x", [(0.0, 0.05, 0.1, 0.8), (0.0,) * 30, (0.0, 1.0) * 3])
+def test_the_first_accepted_trial_is_taken(x):
+    own = own_distance(3, 2, 2, 4.0, x)
+    tilt = tilt_of(own)
+    for call in range(20):
+        stream = KeyedRandom(KEY).at(1000 * call)
+        fast = first_accepted(lambda size, stream=stream: tilted_trials(own, tilt, size, stream), 6, rng=stream)
+        assert fast.tolist() == slow_first_accepted(own, KeyedRandom(KEY).at(1000 * call))
 
 
 @pytest.mark.long

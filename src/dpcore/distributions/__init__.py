@@ -14,6 +14,7 @@ from dpcore.distributions.dirichlet import dirichlet_histogram, least_prior
 from dpcore.distributions.distances import ks_distance, squared_l2_distance
 from dpcore.distributions.exponential import SeriesDrawsRelease, exponential_density, l2_exponential
 from dpcore.distributions.ks import ks_exponential
+from dpcore.distributions.mean import MeanRelease, exponential_mean
 from dpcore.distributions.perturbed import perturbed_histogram, perturbed_masses
 from dpcore.distributions.series import SeriesRelease, orthogonal_series
 from dpcore.distributions.smoothed import least_smoothing, smoothed_histogram
@@ -35,6 +36,7 @@ __all__ = [
     "Consistency",
     "DrawsRelease",
     "HistogramRelease",
+    "MeanRelease",
     "Rate",
     "Release",
     "SeriesDrawsRelease",
@@ -43,6 +45,7 @@ __all__ = [
     "consistency",
     "dirichlet_histogram",
     "exponential_density",
+    "exponential_mean",
     "ks_accuracy_bound",
     "ks_distance",
     "ks_exponential",

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from dpcore._exact.intervals import Interval, exp
 from dpcore._exact.sampling import Uniform, is_below
@@ -69,13 +70,27 @@ def first_accepted(
 
 
 def _first(trials: Trials, uniforms: Uniforms) -> int | None:
-    """The number of the first accepted trial, or None: in float64 where its error cannot matter, else in interval arithmetic."""
-    gap = uniforms.words(len(trials.exponents)) * 2.0**-64 - np.exp(-trials.exponents)
-    margin = 2 * trials.error + _ROUNDING
+    """The number of the first accepted trial, or None."""
+    gap, margin = _gaps(trials, uniforms)
     for index in np.flatnonzero(gap <= margin).tolist():
         if gap[index] < -margin or is_accepted(uniforms[index], trials.exact(index)):
             return int(index)
     return None
+
+
+def accepted(trials: Trials, uniforms: Uniforms) -> npt.NDArray[np.bool_]:
+    """Which of the trials are accepted, each by a separate uniform number."""
+    gap, margin = _gaps(trials, uniforms)
+    found = gap < -margin
+    for index in np.flatnonzero(np.abs(gap) <= margin).tolist():
+        found[index] = is_accepted(uniforms[index], trials.exact(index))
+    return found
+
+
+def _gaps(trials: Trials, uniforms: Uniforms) -> tuple[Reals, float]:
+    """U − e^−E in float64, and how far from 0 it decides; what is nearer is decided in interval arithmetic."""
+    gaps: Reals = uniforms.words(len(trials.exponents)) * np.float64(2.0**-64) - np.exp(-trials.exponents)
+    return gaps, 2 * trials.error + _ROUNDING
 
 
 def is_accepted(uniform: Uniform, exponent: Callable[[int], Interval]) -> bool:

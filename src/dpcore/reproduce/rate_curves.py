@@ -229,13 +229,17 @@ def series(setting: Setting) -> Curve:
 
 
 def exponential_l2(setting: Setting) -> Curve:
-    """Squared L2 distance of `l2_exponential` of so few records that its exact sampler runs, tuned by Theorem 6.2."""
-    gamma, replicates = SERIES.smoothness, setting.sized(200, 100)
+    """Squared L2 distance of `l2_exponential`, tuned by Theorem 6.2, for sizes whose draws have two coefficients."""
+    gamma, replicates = SERIES.smoothness, setting.sized(100, 30)
+
+    def tuned(n: int) -> tuning.Tuning:
+        return tuning.l2_exponential_draws(n=n, smoothness=gamma)
 
     def error(n: int, stream: Stream) -> float:
-        tuned = tuning.l2_exponential_draws(n=n, smoothness=gamma)
-        x, terms = SERIES.records(n, stream), tuned.terms or 1
-        released = l2_exponential(x, EPSILON, (0, 1), draws=tuned.draws or 1, terms=terms, draw_terms=tuned.draw_terms, rng=stream)
+        sizes, x = tuned(n), SERIES.records(n, stream)
+        released = l2_exponential(
+            x, EPSILON, (0, 1), draws=sizes.draws or 1, terms=sizes.terms or 1, draw_terms=sizes.draw_terms, rng=stream
+        )
         return squared_l2_distance(released, SERIES.pdf)
 
     def errors(n: int) -> Array:
@@ -243,7 +247,11 @@ def exponential_l2(setting: Setting) -> Curve:
         return np.array([error(n, stream) for _ in range(replicates)])
 
     return curve(
-        ("exponential mechanism, L2", "l2_exponential", "l2"), setting.sized((4, 8, 16, 24, 36), (8, 32)), errors, smoothness=gamma
+        ("exponential mechanism, L2", "l2_exponential", "l2"),
+        setting.sized((300, 1000, 3000, 9000), (300, 3000)),
+        errors,
+        lambda n: releases.series_draws_risk(SERIES, n, tuned(n), EPSILON),
+        smoothness=gamma,
     )
 
 

@@ -7,7 +7,9 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from dpcore import _backend
 from dpcore.distributions._choices import unit_floats
+from dpcore.distributions._cosine_distances import largest_square
 from dpcore.distributions.distances import ks_distance, squared_l2_distance
 from dpcore.distributions.perturbed import perturbed_masses
 from dpcore.distributions.series import orthogonal_series, series_scale
@@ -119,3 +121,21 @@ def series_errors(density: Cosines, n: int, terms: int, epsilon: float, replicat
 def series_risk(density: Cosines, n: int, terms: int, epsilon: float) -> float:
     """Expected squared L2 error of an orthogonal series where the density has no negative part."""
     return density.series_risk(terms, n, 2 * (series_scale(epsilon, terms) / n) ** 2)
+
+
+def series_draws_risk(density: Cosines, n: int, tuning: Tuning, epsilon: float) -> float:
+    """Expected squared L2 error of `l2_exponential` for many records: bias, variance of the data's coefficients, and what the draws add.
+
+    Notes
+    -----
+    The draws' mean is off by v, of density ∝ e^(−a√(‖v‖² + c₀)) in d dimensions where it varies much less than the mean of k draws of
+    any law, a = εn/(2D). c₀ is the expected square of the data's coefficients beyond the d of the draws.
+    """
+    m, d, beta = tuning.terms or 1, tuning.draw_terms or 1, density.coefficients
+    a = epsilon * n / (2 * math.sqrt(largest_square(m)) * _backend.COSINE_GRID)
+    further = np.arange(d, m)
+    beyond = float(np.sum(beta[further] ** 2 + (1 + beta[2 * further + 1] / math.sqrt(2) - beta[further] ** 2) / n))
+    reach = 60 / a + 30 * math.sqrt(math.sqrt(beyond) / a)
+    radius = (np.arange(20_000) + 0.5) * (reach / 20_000)
+    weights = np.exp(-a * (np.sqrt(radius**2 + beyond) - math.sqrt(beyond))) * radius ** (d - 1)
+    return density.series_risk(d, n, float(np.sum(weights * radius**2) / np.sum(weights)) / d)

@@ -81,7 +81,7 @@ SECTIONS = {
         "Wasserman & Zhou (2010), Theorem 4.4, L2: squared L2 distance of perturbed histograms",
         "Wasserman & Zhou (2010), Theorem 4.4, KS: KS distance of perturbed histograms",
         "Wasserman & Zhou (2010), Theorem 5.4: KS distance of the exponential mechanism",
-        "Wasserman & Zhou (2010), Theorem 6.2: squared L2 distance of the exponential mechanism, of few records",
+        "Wasserman & Zhou (2010), Theorem 6.2: squared L2 distance of the exponential mechanism",
         "Wasserman & Zhou (2010), Theorem 6.3: squared L2 distance of orthogonal series",
     ],
 }

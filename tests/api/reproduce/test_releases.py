@@ -197,8 +197,8 @@ def test_the_smaller_order_of_theorem_4_4_is_told_from_what_is_measured():
 
 @pytest.mark.long
 def test_the_sampler_that_refuses_is_told_from_one_that_runs():
-    assert rates._refused(1000).holds
-    assert not rates._refused(20).holds
+    assert rates._refused(10**5).holds
+    assert not rates._refused(1000).holds
     curve = rate_curves.exponential_l2(QUICK)
     assert rates._falls(curve).holds
     assert not rates._falls(replace(curve, means=curve.means[::-1])).holds
