@@ -6,16 +6,18 @@ step. Rules that do not fix their limits beforehand are the broken twins.
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 from functools import cache
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpcore import Privacy
-from dpcore.accounting import Ledger, rho_pure, zcdp_delta, zcdp_rho
+from dpcore.accounting import GaussianPrivacy, Ledger, gdp_delta, mu_pure, rho_pure, zcdp_delta, zcdp_rho
 from support.strategies import Mechanism, Worst, exponential, played, randomised_response, repeated
 
 SLACK = 1 + Fraction(1, 10**30)
@@ -200,3 +202,45 @@ def test_the_mechanisms_are_as_private_as_they_cost_and_no_more():
             ways = (mechanism.laws, turned(mechanism).laws)
             true = max(sum((max(p - bound * q, Fraction(0)) for p, q in laws), Fraction(0)) for laws in ways)
             assert (true <= claimed) == kept
+
+
+# Ledgers of kind "gdp"
+
+
+def cut_normal(mu, cuts):
+    """N(0, 1) against N(μ, 1), of which an analyst sees between which of the cuts it lies: Gaussian noise that was rounded."""
+    context = mpmath.MPContext()
+    context.dps = 60
+
+    def law(mean):
+        below = [Fraction(0), *(Fraction(str(context.ncdf(context.mpf(cut) - mean))) for cut in cuts), Fraction(1)]
+        return [high - low for low, high in itertools.pairwise(below)]
+
+    return Mechanism(f"normal {mu} {cuts}", tuple(zip(law(0), law(mu), strict=True)), GaussianPrivacy(mu))
+
+
+CUTS = st.lists(st.integers(-20, 30), min_size=1, max_size=3, unique=True).map(lambda tenths: tuple(sorted(k / 10 for k in tenths)))
+NORMALS = st.builds(cut_normal, st.sampled_from([0.1, 0.25, 0.5, 1.0]), CUTS)
+
+
+@settings(max_examples=12)
+@given(
+    st.lists(st.one_of(MECHANISMS, LOPSIDED, NORMALS), min_size=2, max_size=3, unique_by=lambda mechanism: mechanism.name),
+    st.floats(0.3, 1.5), st.floats(0.0, 0.3), st.floats(0.05, 4.0),
+)  # fmt: skip
+def test_no_strategy_beats_a_gdp_ledger(tmp_path_factory, menu, mu, failures, epsilon):
+    ledger = Ledger.create(tmp_path_factory.mktemp("ledger") / "x", mu=mu, failure_delta=failures)
+    granted = grants(ledger)
+    promised = Fraction(failures) + Fraction(gdp_delta(mu, epsilon))
+    for way in (menu, [turned(mechanism) for mechanism in menu]):
+        assert Worst(way, granted, epsilon, 4).delta() <= promised * SLACK + Fraction(1, 10**15)
+
+
+@pytest.mark.parametrize(("twin", "broken"), [("mu_pure", False), ("the root of 2ρ", True), ("ε", True)])
+def test_a_pure_release_costs_more_than_the_normal_one_of_its_rho(twin, broken):
+    """One response at odds 3, cut as the budget: with μ = √(2ρ), or μ = ε, it would be more than the promise allows."""
+    response = randomised_response(Fraction(3))
+    epsilon = response.amount.epsilon
+    mu = {"mu_pure": mu_pure(epsilon), "the root of 2ρ": math.sqrt(2 * rho_pure(epsilon)), "ε": epsilon}[twin]
+    worst = max(Worst([response], lambda _: True, loss, 1).delta() - Fraction(gdp_delta(mu, loss)) for loss in (0.0, 0.2, 0.5, 0.8))
+    assert (worst > 0) == broken

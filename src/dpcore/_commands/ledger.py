@@ -33,6 +33,7 @@ CREATE_HELP = """Make a ledger at PATH with a budget. Missing folders are made. 
     dpcore ledger create budget.ledger --epsilon 4 --delta 1e-6
     dpcore ledger create budget.ledger --zcdp --epsilon 4 --delta 1e-6
     dpcore ledger create budget.ledger --rho 0.2 --failure-delta 1e-7
+    dpcore ledger create budget.ledger --mu 0.5 --failure-delta 1e-7
 
 You choose what adds up when you make the ledger:
 
@@ -42,6 +43,8 @@ You choose what adds up when you make the ledger:
                        releases cost less together. Use --rho, or --zcdp with the epsilon and delta that all releases together
                        may have; the command then finds the largest rho for them. Releases that have a delta spend it
                        from --failure-delta, which is a part of --delta.
+    squares of mu      (kind gdp, with --mu) For programs in Python that release Gaussian noise, whose conversion to epsilon is then
+                       exact. All other releases, those of jobs among them, cost more than in a ledger of kind zcdp.
 
 The following cannot be changed either, and jobs that differ are refused. --relation is replace if neighbouring tables differ by the
 content of one row (or person), which makes the number of rows public, and add_remove if they differ by its presence. --unit is row, or
@@ -67,12 +70,12 @@ SHOW_HELP = """Show the budget, what is spent, what remains, and each spend.
     done         the job is finished
     failed       there is no output; the reason is one word
 
-A zcdp ledger counts rho, and the delta of releases that may fail. Its guarantee in terms of epsilon follows from its budget, and not from
-what is spent so far.
+A zcdp ledger counts rho, a gdp ledger squares of mu, and both the delta of releases that may fail. Their guarantee in terms of epsilon
+follows from the budget, and not from what is spent so far.
 
 The JSON is one object: format, path, kind, relation, unit, dataset, budget, spent, unfinished, failed, remaining (objects with delta and
-epsilon or rho), and entries, a list of objects with id, what, when (UTC), state, reason, epsilon, delta, rho, job, run, version, relation,
-unit, dataset, secure, user and host (who spent, and on which machine).
+epsilon, rho or mu), and entries, a list of objects with id, what, when (UTC), state, reason, epsilon, delta, rho, job, run, version,
+relation, unit, dataset, secure, user and host (who spent, and on which machine).
 
 This command spends nothing and changes nothing.
 
@@ -124,7 +127,10 @@ def command() -> None:
 @click.option("--delta", type=float, default=0.0, show_default=True, help="Limit of their delta.")
 @click.option("--zcdp", is_flag=True, help="Count rho, up to the largest that keeps --epsilon at --delta.")
 @click.option("--rho", type=float, help="Count rho, up to this limit.")
-@click.option("--failure-delta", type=float, default=0.0, show_default=True, help="With rho: limit of the delta of releases that may fail.")
+@click.option("--mu", type=float, help="Count squares of mu, up to the square of this limit.")
+@click.option(
+    "--failure-delta", type=float, default=0.0, show_default=True, help="With rho or mu: limit of the delta of releases that may fail."
+)
 @click.option(
     "--relation",
     type=click.Choice(["replace", "add_remove"]),

@@ -16,6 +16,7 @@ from dpcore.accounting.concentrated import (
     zcdp_epsilon,
     zcdp_rho,
 )
+from dpcore.accounting.gaussian_privacy import GaussianPrivacy, gdp, gdp_delta, gdp_epsilon, gdp_mu, mu_gaussian, mu_pure
 from dpcore.accounting.ledger import Budget, Entry, Ledger, Reservation
 from dpcore.accounting.loss_distributions import LossDistribution, pld
 from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
@@ -37,6 +38,7 @@ __all__ = [
     "Calibration",
     "Composition",
     "Entry",
+    "GaussianPrivacy",
     "Ledger",
     "LossDistribution",
     "Reservation",
@@ -53,9 +55,15 @@ __all__ = [
     "epsilon_for_delta",
     "exact_discrete_gaussian_scale",
     "gaussian_delta",
+    "gdp",
+    "gdp_delta",
+    "gdp_epsilon",
+    "gdp_mu",
     "laplace_scale",
     "least_scale",
     "max_queries",
+    "mu_gaussian",
+    "mu_pure",
     "optimal",
     "optimal_heterogeneous",
     "parallel",

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol
 
 from dpcore._exact.intervals import fraction_up
-from dpcore.accounting import _calibration, _composition, _optimal, concentrated
+from dpcore.accounting import _calibration, _composition, _optimal, concentrated, gaussian_privacy
 from dpcore.accounting._two_kinds import TwoKinds
 
 if TYPE_CHECKING:
@@ -168,6 +168,28 @@ class Gaussian:
         return _calibration.gaussian_delta(epsilon, self._ratio) if self._ratio else 0.0
 
 
+class MixedGaussian:
+    """Gaussian noise beside ε-private uses, each of which counts as the Gaussian noise that protects less than it."""
+
+    name = "gdp"
+
+    def __init__(self, rho: Fraction, parts: Sequence[Part]) -> None:
+        squares = sum((k * Fraction(gaussian_privacy.mu_pure(epsilon)) ** 2 for k, epsilon, _ in parts), 2 * rho)
+        self._parts, self._ratio = parts, _composition.gaussian_ratio(squares / 2)
+
+    def guarantee(self, delta: float) -> tuple[float, float]:
+        """Solve the exact δ for ε, at the δ that failures leave."""
+        left = _composition.left_over(self._parts, delta)
+        if not self._ratio:
+            return 0.0, delta
+        return (_composition.gaussian_epsilon(left, self._ratio) if left > 0 else math.inf), delta
+
+    def delta(self, epsilon: float) -> float:
+        """Return the δ at ε, failures included."""
+        converted = _calibration.gaussian_delta(epsilon, self._ratio) if self._ratio else 0.0
+        return _composition.with_failures(self._parts, converted)
+
+
 def rho_of(use: Uses) -> float:
     """Return ρ of one use, for an approximate one while it does not fail."""
     if use.rho is not None:
@@ -189,6 +211,8 @@ def applicable(uses: Sequence[Uses]) -> Iterator[Rule]:
     yield Concentrated(rho, parts)
     if uses and all(use.mechanism == "gaussian" for use in uses):
         yield Gaussian(rho)
+    elif any(use.mechanism == "gaussian" for use in uses) and all(use.mechanism != "concentrated" for use in uses):
+        yield MixedGaussian(sum((use.uses * Fraction(use.rho) for use in uses if use.rho is not None), Fraction(0)), parts)
     if len(parts) == len(uses) and sum(use.uses for use in uses) <= MOST_FOR_OPTIMAL:
         yield from optimal(parts)
 

@@ -49,7 +49,8 @@ def compose(uses: Sequence[Uses] | Uses, delta: float, *, relation: Relation = "
     - "optimal": the same theorem exactly: `optimal` if all (ε_i, δ_i) are equal, a double sum for two values of ε (with failures as for
       "advanced"). If there are more values, all but the largest count as the second largest;
     - "zcdp": Σρ_i, converted at the best order (`zcdp_epsilon`) with the δ that the Σδ_i leave;
-    - "gaussian": several Gaussians are one with Σρ_i, whose δ is known exactly (`gaussian_delta`).
+    - "gaussian": several Gaussians are one with Σρ_i, whose δ is known exactly (`gaussian_delta`);
+    - "gdp": the same for Gaussians beside ε_i-private uses, which count as Gaussians with μ_i = `mu_pure(ε_i)`.
 
     The best of several bounds on the same uses is a bound. No rule is applied to one part of the uses and another to the rest.
 

@@ -84,8 +84,8 @@ class Composition:
     ----------
     privacy : Privacy
         The guarantee.
-    rule : {"basic", "advanced", "optimal", "zcdp", "gaussian"}
-        The rule that gives it. "gaussian" is the exact δ of Gaussian noise alone.
+    rule : {"basic", "advanced", "optimal", "zcdp", "gaussian", "gdp"}
+        The rule that gives it. "gaussian" is the exact δ of Gaussian noise alone, "gdp" that of Gaussian noise beside other uses.
     """
 
     privacy: Privacy

@@ -80,20 +80,27 @@ class ReleasePages(Pages):
         return f"{f'from {table}, ' if table else ''}protecting {whose(document['unit'])}"
 
 
+SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}
+"""What ledgers count, by its name."""
+
+
 def ledger_shown(ledger: Mapping[str, Any] | None, privacy: Mapping[str, Any]) -> dict[str, Any] | None:
     """The state of a ledger after this job, as numbers and as shares of its budget."""
     if ledger is None:
         return None
-    by_rho = ledger.get("kind") == "zcdp"
+    counted = {"zcdp": "rho", "gdp": "mu"}.get(str(ledger.get("kind")), "epsilon")
+    by_rho = counted != "epsilon"
     rows = []
-    for key, symbol in (("rho", "ρ"), ("delta", "δ of failures")) if by_rho else (("epsilon", "ε"), ("delta", "δ")):
+    for key, symbol in ((counted, SYMBOLS[counted]), ("delta", "δ of failures" if by_rho else "δ")):
         parts = {name: _part(ledger, name, key) for name in PARTS}
         job = "–" if by_rho else rounded_up(privacy[key])
         rows.append({"symbol": symbol, "job": job} | {name: _amount(name, value) for name, value in parts.items()})
-    counted = "rho" if by_rho else "epsilon"
     # What this job added to the sum of ρ is not what it guarantees by itself, so both are one share.
     own = 0.0 if by_rho else privacy["epsilon"]
-    earlier, share = _shares(_part(ledger, "budget", counted), _part(ledger, "spent", counted), own)
+    budget, spent = _part(ledger, "budget", counted), _part(ledger, "spent", counted)
+    if counted == "mu" and budget and spent is not None:  # whose squares add up
+        budget, spent = 1.0, (spent / budget) ** 2
+    earlier, share = _shares(budget, spent, own)
     shares = {"earlier": f"{earlier:.2f}", "job": f"{share:.2f}" if share else None}
     return {"path": ledger.get("path"), "kind": ledger.get("kind"), "rows": rows, "shares": shares}
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpcore.accounting.ledger.amounts import mu_of
 from dpcore.errors import ParameterError
-from dpcore.privacy import written_sum, written_up
+from dpcore.privacy import as_written, written_sum, written_up
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,7 +32,7 @@ def ledger_summary(ledger: Ledger, path: str | Path) -> dict[str, Any]:
     -------
     dict
         `path`, `kind`, `relation`, `unit`, `dataset`, and `budget`, `spent`, `remaining`, each with `delta` and with `epsilon` (kind
-        "basic") or `rho` (kind "zcdp").
+        "basic"), `rho` (kind "zcdp") or `mu` (kind "gdp").
     """
     about = {"path": str(path), "kind": ledger.kind, "relation": ledger.relation, "unit": ledger.unit, "dataset": ledger.dataset}
     return about | {"budget": _amount(ledger.budget), "spent": _amount(ledger.spent), "remaining": _amount(ledger.remaining)}
@@ -81,13 +82,20 @@ def _rounded(exact: Fraction | None) -> float | None:
 
 
 def _amount(budget: Budget) -> dict[str, float | None]:
-    key, counted = ("epsilon", budget.epsilon) if budget.rho is None else ("rho", budget.rho)
-    return {key: counted, "delta": budget.delta}
+    counted = {"mu": budget.mu, "rho": budget.rho, "epsilon": budget.epsilon}
+    key = next(name for name, value in counted.items() if value is not None)
+    return {key: counted[key], "delta": budget.delta}
 
 
 def _sums(entries: Iterable[Entry], keys: list[str]) -> dict[str, float]:
     every = list(entries)
-    return {key: written_sum(getattr(entry, key) or 0.0 for entry in every) for key in keys}
+    return {key: _sum(every, key) for key in keys}
+
+
+def _sum(entries: list[Entry], key: str) -> float:
+    if key == "mu":  # whose squares add up; an entry has half of each
+        return mu_of(as_written(written_sum(entry.rho or 0.0 for entry in entries)), up=True)
+    return written_sum(getattr(entry, key) or 0.0 for entry in entries)
 
 
 def entry_state(entry: Entry) -> dict[str, Any]:

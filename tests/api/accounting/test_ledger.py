@@ -403,8 +403,8 @@ def test_keyed_noise_is_not_paid_for(ledger, secure):
     ("amount", "error", "message"),
     [
         (0.1, ParameterTypeError, r"amount must be a Privacy or Uses .*'basic', got 0\.1; for an epsilon write Privacy\(0\.1\)"),
-        (True, ParameterTypeError, "amount must be a Privacy, a Uses, a number rho, or a sequence of these, got True"),
-        ("0.1", ParameterTypeError, "amount must be a Privacy, a Uses, a number rho, or a sequence of these, got '0.1'"),
+        (True, ParameterTypeError, "amount must be a Privacy, a Uses, a GaussianPrivacy, a number rho, or a sequence of these, got True"),
+        ("0.1", ParameterTypeError, "amount must be a Privacy, a Uses, a GaussianPrivacy, a number rho, or a sequence of these, got '0.1'"),
         ([Privacy(0.1), None], ParameterTypeError, "amount must be .* got None"),
         (Privacy(math.inf), ParameterError, "amount must have a finite epsilon, got inf"),
     ],

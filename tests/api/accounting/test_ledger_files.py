@@ -103,8 +103,8 @@ def test_an_empty_file_becomes_a_ledger(tmp_path):
 
 
 def test_a_later_format_is_refused(ledger):
-    edit(ledger, "PRAGMA user_version = 3")
-    with pytest.raises(ParameterError, match="a ledger of format 2, but this one has format 3"):
+    edit(ledger, "PRAGMA user_version = 4")
+    with pytest.raises(ParameterError, match="a ledger of format 2 or 3, but this one has format 4"):
         Ledger(ledger.path)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dpcore._validation import NO_NUMBERS
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import written_down, written_up
+from dpcore.privacy import as_written, written_down, written_up
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,6 +79,8 @@ class Amount:
     def words(self, kind: str, *, up: bool = True) -> str:
         """Describe the parts that a ledger of this kind counts, rounded to float64."""
         rounded = written_up if up else written_down
+        if kind == "gdp":
+            return f"mu {mu_of(self.rho or ZERO, up=up)!r}, delta {rounded(self.delta)!r}"
         name, value = ("epsilon", self.epsilon) if kind == "basic" else ("rho", self.rho)
         return f"{name} {rounded(value or ZERO)!r}, delta {rounded(self.delta)!r}"
 
@@ -88,6 +90,24 @@ NOTHING = Amount(ZERO, ZERO, ZERO)
 
 def _sum(one: Fraction | None, other: Fraction | None) -> Fraction | None:
     return None if one is None or other is None else one + other
+
+
+def rho_of_mu(mu: float) -> Fraction:
+    """ρ = μ²/2 of a μ as it is written, exactly: Gaussian privacy adds up as these do."""
+    return as_written(mu) ** 2 / 2
+
+
+def mu_of(rho: Fraction, *, up: bool) -> float:
+    """Return μ = √(2ρ) as the nearest float on one side that is written as such a number."""
+    from dpcore._exact.intervals import LARGEST_FLOAT, Interval, sqrt
+
+    above = sqrt(Interval.of(2 * rho, 128)).upper()
+    if above == math.inf:
+        return above if up else LARGEST_FLOAT
+    mu = math.nextafter(above, math.inf)  # a float may be written as a number below itself
+    while mu > 0 and rho_of_mu(math.nextafter(mu, 0.0)) >= rho:
+        mu = math.nextafter(mu, 0.0)
+    return mu if up or rho_of_mu(mu) == rho else max(math.nextafter(mu, 0.0), 0.0)
 
 
 def _text(exact: Fraction | None) -> str | None:

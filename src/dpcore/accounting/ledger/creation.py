@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from dpcore.accounting.ledger.states import State
     from dpcore.privacy import Relation
 
+KINDS: Mapping[str, Kind] = {"epsilon": "basic", "rho": "zcdp", "mu": "gdp"}
+"""Kind of a ledger whose budget has this name."""
 MOST_OF_QUERIES = 2**18
 """Bytes of the queries of one spend."""
 
@@ -61,15 +63,24 @@ def check_timeout(timeout: object) -> float:
     return check_real("timeout", timeout, low=0.0, high=3600.0)
 
 
-def check_budget(epsilon: object = None, delta: object = 0.0, rho: object = None, failure_delta: object = 0.0) -> tuple[Kind, Amount]:
+def check_budget(
+    epsilon: object = None, delta: object = 0.0, rho: object = None, failure_delta: object = 0.0, mu: object = None
+) -> tuple[Kind, Amount]:
     """Return the kind of ledger that these limits describe, and the limits as an exact amount, else raise."""
-    if epsilon is None and rho is None:
-        raise ParameterTypeError("a ledger needs a budget: give epsilon (and delta), or rho (and failure_delta)")
-    if epsilon is not None and rho is not None:
-        raise ParameterTypeError(f"epsilon and rho must not both be given, got {epsilon!r} and {rho!r}: a ledger adds up one of them")
-    kind: Kind = "zcdp" if epsilon is None else "basic"
-    first, second = ("epsilon", "delta") if kind == "basic" else ("rho", "failure_delta")
-    given = {"epsilon": epsilon, "delta": delta, "rho": rho, "failure_delta": failure_delta}
+    given = {"epsilon": epsilon, "rho": rho, "mu": mu}
+    budgets = [name for name, value in given.items() if value is not None]
+    if not budgets:
+        raise ParameterTypeError("a ledger needs a budget: give epsilon (and delta), or rho or mu (and failure_delta)")
+    if len(budgets) > 1:
+        both = " and ".join(budgets)
+        values = " and ".join(repr(given[name]) for name in budgets)
+        raise ParameterTypeError(
+            f"{both} must not {'both' if len(budgets) == 2 else 'all'} be given, got {values}: a ledger adds up one of them"
+        )
+    (first,) = budgets
+    kind = KINDS[first]
+    second = "delta" if kind == "basic" else "failure_delta"
+    given |= {"delta": delta, "failure_delta": failure_delta}
     other = "failure_delta" if kind == "basic" else "delta"
     if given[other] != 0:
         raise ParameterError(f"{other} must be left out together with {first}, got {given[other]!r}; give {second} instead")
@@ -77,7 +88,9 @@ def check_budget(epsilon: object = None, delta: object = 0.0, rho: object = None
     failures = as_written(read_number(second, given[second], written_down))
     if failures >= 1:
         raise ParameterError(f"{second} must be in [0.0, 1.0), got {given[second]!r}")
-    return kind, Amount(most, failures, None) if kind == "basic" else Amount(None, failures, most)
+    if kind == "basic":
+        return kind, Amount(most, failures, None)
+    return kind, Amount(None, failures, most**2 / 2 if kind == "gdp" else most)
 
 
 def check_text(name: str, text: object) -> None:

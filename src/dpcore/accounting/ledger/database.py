@@ -18,11 +18,14 @@ from dpcore._disk.addresses import argument
 from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 APPLICATION = int.from_bytes(b"dpcl", "big")
 """SQLite's application id, by which `file` and other tools recognise a ledger."""
 FORMAT = 2
+FORMAT_OF_GDP = 3
+"""Of ledgers of kind "gdp", so that earlier versions, which would take any ρ for a μ, refuse them."""
+FORMATS = (FORMAT, FORMAT_OF_GDP)
 OLD_FORMAT = 1
 JOURNALS = ("-journal", "-wal", "-shm")
 """Endings of SQLite's own files beside a ledger. SQLite removes files with these names, even if they contain something else."""
@@ -35,7 +38,7 @@ ASKED = """CREATE TABLE IF NOT EXISTS asked (
 """What was asked: a table that earlier ledgers get with their next spend, too."""
 SCHEMA = (
     """CREATE TABLE ledger (
-        one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp')),
+        one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, kind TEXT NOT NULL CHECK (kind IN ('basic', 'zcdp', 'gdp')),
         epsilon TEXT, delta TEXT NOT NULL, rho TEXT, relation TEXT NOT NULL, unit TEXT NOT NULL, dataset TEXT, created TEXT NOT NULL,
         version TEXT NOT NULL, digest TEXT NOT NULL)""",
     """CREATE TABLE spend (
@@ -173,7 +176,7 @@ def damaged(path: Path) -> OSError:
     return OSError(errno.EIO, DAMAGED, str(path))
 
 
-def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = FORMAT) -> None:
+def check_format(connection: sqlite3.Connection, path: Path, *, expected: Sequence[int] = FORMATS) -> None:
     """Raise if a database is not a ledger, has another format, or is damaged."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -184,15 +187,15 @@ def check_format(connection: sqlite3.Connection, path: Path, *, expected: int = 
             else "this file is empty or too short"
         )
         raise ParameterError(f"path must name a ledger, but {words}: {str(path)!r}")
-    if version != expected:
+    if version not in expected:
         raise ParameterError(_other_format(version, expected, path))
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise damaged(path)
 
 
-def _other_format(version: int, expected: int, path: Path) -> str:
-    said = f"path must name a ledger of format {expected}, but this one has format {version}: {str(path)!r}"
+def _other_format(version: int, expected: Sequence[int], path: Path) -> str:
+    said = f"path must name a ledger of format {' or '.join(map(str, expected))}, but this one has format {version}: {str(path)!r}"
     if version == OLD_FORMAT:
         said += f"; `dpcore ledger export {argument(path)} --into NEW` makes a new ledger of its budget and its spends"
     return said

@@ -17,7 +17,8 @@ UNKNOWN = "unknown, because the file cannot be read"
 
 
 def _words(amount: Budget) -> str:
-    name, value = ("epsilon", amount.epsilon) if amount.rho is None else ("rho", amount.rho)
+    parts = (("mu", amount.mu), ("rho", amount.rho), ("epsilon", amount.epsilon))
+    name, value = next(part for part in parts if part[1] is not None)
     return f"{name} {value!r}, delta {amount.delta!r}"
 
 

@@ -33,8 +33,8 @@ class Ledger:
     ----------
     path : Path
         The file itself, absolute.
-    kind : {"basic", "zcdp"}
-        What adds up: ε and δ, or ρ and the δ of releases that may fail.
+    kind : {"basic", "zcdp", "gdp"}
+        What adds up: ε and δ; or ρ, or μ², and the δ of releases that may fail.
     budget : Budget
         The limits, fixed when the ledger was made.
     relation : {"replace", "add_remove"}
@@ -59,14 +59,15 @@ class Ledger:
     A process that dies in between leaves its reservation, which stays spent; nothing is ever given back. The lock under which the totals
     are read is the lock under which the reservation is written, so two processes cannot both take what is left.
 
-    Guarantee: everything that was paid for is together (ε₀, δ₀)-private for kind "basic", and δ₀-approximate ρ₀-zCDP for kind "zcdp", where
-    `privacy` converts it to an ε for every δ > δ₀. Both hold for amounts that were chosen after seeing earlier answers. Totals are exact:
-    amounts are added as the decimal numbers that they are written as, so that 0.1 + 0.2 fits into 0.3.
+    Guarantee: everything that was paid for is together (ε₀, δ₀)-private for kind "basic", δ₀-approximate ρ₀-zCDP for kind "zcdp", and
+    μ₀-GDP but for failures of δ₀ for kind "gdp". `privacy` converts the last two to an ε for every δ > δ₀. All hold for amounts that were
+    chosen after seeing earlier answers. Totals are exact: amounts are added as the decimal numbers that they are written as, so that
+    0.1 + 0.2 fits into 0.3.
 
     Cost: about 10 ms for each spend on a local disk, for the syncs.
 
-    Source: Rogers et al. (2016) for "basic"; Whitehouse et al. (2023), Theorem 1 and Feldman & Zrnic (2021), Theorem 3.1 for "zcdp". The
-    proof is in docs/accounting.md, "What a ledger promises".
+    Source: Rogers et al. (2016) for "basic"; Whitehouse et al. (2023), Theorem 1 and Feldman & Zrnic (2021), Theorem 3.1 for "zcdp"; Smith
+    & Thakurta (2022) for "gdp". The proof is in docs/accounting.md, "What a ledger promises".
 
     The file must be on a local file system, or on one whose locks work. SQLite's rollback journal is used, and every commit is synced.
 
@@ -114,6 +115,7 @@ class Ledger:
         delta: float = 0.0,
         *,
         rho: float | None = None,
+        mu: float | None = None,
         failure_delta: float = 0.0,
         relation: Relation = "replace",
         unit: str = "row",
@@ -131,6 +133,8 @@ class Ledger:
         rho, failure_delta : float
             Budget of a ledger of kind "zcdp": limits of Σρ in [0, ∞) and of Σδ of the releases that may fail, in [0, 1). Use it instead of
             `epsilon` and `delta`. `zcdp_rho` returns the ρ for an (ε, δ).
+        mu : float
+            Budget of a ledger of kind "gdp", with `failure_delta`: limit of √(Σμ²), in [0, ∞). `gdp_mu` returns the μ for an (ε, δ).
         relation : {"replace", "add_remove"}, default "replace"
             Relation of neighbours. Spends for another relation are refused.
         unit : str, default "row"
@@ -151,7 +155,7 @@ class Ledger:
         FileExistsError
             If the file exists, or a file with the name of its journal.
         ParameterError, ParameterTypeError
-            If both ε and ρ are given, or neither, or an argument is wrong.
+            If not one of ε, ρ and μ is given, or an argument is wrong.
         OSError
             If the folder does not exist or cannot be written.
 
@@ -164,7 +168,7 @@ class Ledger:
         """
         from dpcore.accounting.ledger.creation import make
 
-        limits = {"epsilon": epsilon, "delta": delta, "rho": rho, "failure_delta": failure_delta}
+        limits = {"epsilon": epsilon, "delta": delta, "rho": rho, "failure_delta": failure_delta, "mu": mu}
         where = make(path, limits, relation=relation, unit=unit, dataset=dataset, timeout=timeout)
         return cls(where, timeout=timeout)
 
@@ -190,9 +194,10 @@ class Ledger:
 
         Parameters
         ----------
-        amount : Privacy, Uses, float, or a sequence of these
+        amount : Privacy, Uses, GaussianPrivacy, float, or a sequence of these
             What the release costs. A float is a ρ and is for kind "zcdp" only. In such a ledger an (ε, δ)-private release costs `rho_pure`
-            of its ε (at most ε²/2) and its δ, and `Uses` cost the ρ of their mechanism. The parts of a sequence are added.
+            of its ε (at most ε²/2) and its δ, and `Uses` cost the ρ of their mechanism. Kind "gdp" takes Gaussian noise (`GaussianPrivacy`
+            or `Uses`) by its μ², and all else by `mu_pure` of its ε and its δ; what has only a ρ is refused. The parts are added.
         what : str
             Description of the release. Everyone who can read the ledger can read it.
         job, run : str, optional
@@ -302,7 +307,8 @@ class Ledger:
         Parameters
         ----------
         delta : float, optional
-            δ of the guarantee, for kind "zcdp" only and required there. It includes `budget.delta`, so it lies in (`budget.delta`, 1).
+            δ of the guarantee, for kinds "zcdp" and "gdp" only and required there. It includes `budget.delta`, so it lies in
+            (`budget.delta`, 1).
 
         Returns
         -------
@@ -313,7 +319,7 @@ class Ledger:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If δ is outside (`budget.delta`, 1), is missing for kind "zcdp", or is given for kind "basic".
+            If δ is outside (`budget.delta`, 1), is missing for these kinds, or is given for kind "basic".
         """
         from dpcore.accounting.ledger import promises
 

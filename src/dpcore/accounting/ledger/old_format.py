@@ -71,7 +71,7 @@ def read(path: str | os.PathLike[str]) -> OldLedger:
     if database.size(where) is None:
         raise FileNotFoundError(errno.ENOENT, "there is no ledger of this name", str(where))
     with database.transaction(where, TIMEOUT) as connection:
-        database.check_format(connection, where, expected=database.OLD_FORMAT)
+        database.check_format(connection, where, expected=(database.OLD_FORMAT,))
         header = connection.execute("SELECT epsilon, delta, relation, accounting, unit FROM budget").fetchone()
         rows = connection.execute(
             "SELECT what, reserved, done IS NOT NULL, epsilon, delta, rho, job, version FROM spend ORDER BY id"

@@ -99,6 +99,8 @@ def create(path: Path, timeout: float, header: Header, carried: Iterable[tuple[A
             return False
         for statement in database.SCHEMA:
             connection.execute(statement)
+        if header.kind == "gdp":
+            connection.execute(f"PRAGMA user_version = {database.FORMAT_OF_GDP}")
         row = (header.identity, header.kind, *header.budget.texts(), header.relation, header.unit, header.dataset, now(), __version__)
         digest = _digest("", row)
         connection.execute(WRITE_HEADER, (*row, digest))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore.accounting.ledger.amounts import ZERO, mu_of
 from dpcore.privacy import written_down, written_up
 
 if TYPE_CHECKING:
@@ -15,10 +16,10 @@ if TYPE_CHECKING:
     from dpcore.accounting.ledger.states import State
     from dpcore.privacy import Relation
 
-Kind = Literal["basic", "zcdp"]
+Kind = Literal["basic", "zcdp", "gdp"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Budget:
     """The limits of a ledger, or what is spent or left of them.
 
@@ -27,19 +28,28 @@ class Budget:
     epsilon : float or None
         Σε of a ledger of kind "basic". None for kind "zcdp".
     delta : float
-        Σδ. For kind "zcdp" this is the δ of releases that may fail, without the δ of a conversion to (ε, δ).
+        Σδ. For kinds "zcdp" and "gdp" this is the δ of releases that may fail, without the δ of a conversion to (ε, δ).
     rho : float or None
-        Σρ of a ledger of kind "zcdp". None for kind "basic".
+        Σρ of a ledger of kind "zcdp". None for other kinds.
+    mu : float or None
+        √(Σμ²) of a ledger of kind "gdp". None for other kinds.
     """
 
     epsilon: float | None
     delta: float
     rho: float | None = None
+    mu: float | None = None
+
+    def __repr__(self) -> str:
+        last = f"rho={self.rho!r}" if self.mu is None else f"mu={self.mu!r}"
+        return f"Budget(epsilon={self.epsilon!r}, delta={self.delta!r}, {last})"
 
 
 def budget_of(amount: Amount, kind: Kind, *, up: bool) -> Budget:
     """Return the parts of an exact amount that a ledger of this kind counts, rounded to float64."""
     rounded = written_up if up else written_down
+    if kind == "gdp":
+        return Budget(None, rounded(amount.delta), None, mu_of(amount.rho or ZERO, up=up))
     epsilon, rho = (None if exact is None else rounded(exact) for exact in (amount.epsilon, amount.rho))
     return Budget(epsilon, rounded(amount.delta), None) if kind == "basic" else Budget(None, rounded(amount.delta), rho)
 
@@ -57,7 +67,7 @@ class Entry:
     when : datetime
         When it was reserved, in UTC.
     epsilon, delta, rho : float or None
-        Its cost, rounded up. None for a quantity that the ledger did not need.
+        Its cost, rounded up. None for a quantity that the ledger did not need. In a ledger of kind "gdp", ρ is μ²/2.
     job, run : str or None
         Name of the job that spent, and the identifier of this run of it.
     version : str

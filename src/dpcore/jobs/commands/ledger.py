@@ -27,6 +27,7 @@ def create(
     epsilon: float | None,
     delta: float,
     rho: float | None,
+    mu: float | None,
     failure_delta: float,
     relation: Relation,
     unit: str,
@@ -38,7 +39,7 @@ def create(
     """Make a ledger; the entry point turns errors into exit codes."""
     from dpcore.accounting import Ledger
 
-    limits = _limits(epsilon, delta, rho, failure_delta, zcdp=zcdp)
+    limits = _limits(epsilon, delta, {"rho": rho, "mu": mu}, failure_delta, zcdp=zcdp)
     if path.exists():
         raise JobError(f"{path} exists already, and a ledger is never replaced; dpcore ledger show {argument(path)} shows it")
     make_folder(path.parent)
@@ -56,22 +57,24 @@ def create(
     echo("Jobs that name it under [ledger] spend from it. No job can spend more than remains.")
 
 
-def _limits(epsilon: float | None, delta: float, rho: float | None, failure_delta: float, *, zcdp: bool) -> dict[str, Any]:
+def _limits(epsilon: float | None, delta: float, others: Mapping[str, float | None], failure_delta: float, *, zcdp: bool) -> dict[str, Any]:
     """Return the limits that the options describe."""
     from dpcore.accounting import zcdp_rho
 
-    for option, value in (("--epsilon", epsilon), ("--rho", rho)):
+    for option, value in {"epsilon": epsilon, **others}.items():
         if value == 0:
-            raise JobError(f"{option} must be positive, got {value!r}: a ledger without a budget cannot be charged")
-    if rho is not None:
-        if epsilon is not None or zcdp or delta:
-            raise JobError("--rho is a budget by itself: leave out --epsilon, --delta and --zcdp")
-        return {"rho": rho, "failure_delta": failure_delta}
+            raise JobError(f"--{option} must be positive, got {value!r}: a ledger without a budget cannot be charged")
+    given = {name: value for name, value in others.items() if value is not None}
+    for name in given:
+        if epsilon is not None or zcdp or delta or len(given) > 1:
+            other = "--mu" if name == "rho" and len(given) > 1 else "--epsilon, --delta and --zcdp"
+            raise JobError(f"--{name} is a budget by itself: leave out {other}")
+        return given | {"failure_delta": failure_delta}
     if epsilon is None:
-        raise JobError("a ledger needs a budget: give --epsilon (and --delta), or --rho")
+        raise JobError("a ledger needs a budget: give --epsilon (and --delta), or --rho, or --mu")
     if not zcdp:
         if failure_delta:
-            raise JobError("--failure-delta is for --rho and --zcdp; without them give the delta of all spends as --delta")
+            raise JobError("--failure-delta is for --rho, --mu and --zcdp; without them give the delta of all spends as --delta")
         return {"epsilon": epsilon, "delta": delta}
     if not failure_delta < delta:
         raise JobError(

@@ -18,13 +18,19 @@ SPENT = ("spent", "unfinished", "failed")
 """The parts that are rounded up. The others are what may be spent, and are rounded down."""
 NOTES = {"unfinished": " (part of spent: jobs that are running or were killed)", "failed": " (part of spent)"}
 NOTHING_SPENT = "Nothing has been spent."
+RULES = {
+    "basic": "epsilon and delta add up",
+    "zcdp": "rho and the delta of failures add up",
+    "gdp": "squares of mu and the delta of failures add up",
+}
+"""What adds up in ledgers of each kind."""
 SHOWN = 8
 """Queries of a spend in a table."""
 
 
 def describe(state: Mapping[str, Any]) -> str:
     """Describe a ledger: what it is for, its budget, and what is spent and left of it, one line each."""
-    rule = "rho and the delta of failures add up" if state["kind"] == "zcdp" else "epsilon and delta add up"
+    rule = RULES[state["kind"]]
     lines = [f"ledger      {state['path']} (kind {state['kind']}: {rule}; {about(state)})"]
     for part in PARTS:
         note = NOTES.get(part, "") if any(state[part].values()) else ""
@@ -34,7 +40,8 @@ def describe(state: Mapping[str, Any]) -> str:
 
 def entries_table(state: Mapping[str, Any]) -> Table:
     """Make a table of the spends. Columns that no spend fills are left out."""
-    numbers = ("id", *state["budget"])
+    # a spend has the rho of its mu, because these add up
+    numbers = ("id", *("rho" if key == "mu" else key for key in state["budget"]))
     keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version", "user", "host"]
     keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
     headings = ["when", *("dpcore" if key == "version" else key for key in keys)]

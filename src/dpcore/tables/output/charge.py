@@ -56,7 +56,7 @@ class Spend:
 
     def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
         """The amount that a ledger of some kind counts."""
-        return self.whole if kind == "basic" or not self.parts else self.parts
+        return self.parts if kind == "zcdp" and self.parts else self.whole
 
 
 class Charge:

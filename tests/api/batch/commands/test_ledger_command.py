@@ -186,7 +186,7 @@ def test_a_ledger_that_another_process_made_just_now(place, monkeypatch):
         (("--epsilon", "inf"), "epsilon"),
         (("--epsilon", 1, "--delta", 1), "delta must be in"),
         (("--epsilon", 1, "--zcdp"), "--zcdp needs a --delta above --failure-delta"),
-        (("--epsilon", 1, "--failure-delta", 1e-7), "--failure-delta is for --rho and --zcdp"),
+        (("--epsilon", 1, "--failure-delta", 1e-7), "--failure-delta is for --rho, --mu and --zcdp"),
         (("--epsilon", 1, "--rho", 1), "--rho is a budget by itself"),
         (("--epsilon", "much"), "not a valid float"),
         ((), "--epsilon"),
@@ -342,7 +342,7 @@ def test_old_ledgers_are_refused_with_the_command_that_carries_them_over(place):
     for arguments in (("show", "old ledger"), ("complete", "old ledger")):
         done = place.dpcore("ledger", *arguments)
         assert done.code == 2
-        assert "of format 2, but this one has format 1" in done.err
+        assert "of format 2 or 3, but this one has format 1" in done.err
         assert f"`dpcore ledger export '{place.folder / 'old ledger'}' --into NEW`" in done.err
 
 
