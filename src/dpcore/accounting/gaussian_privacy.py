@@ -42,9 +42,11 @@ def mu_gaussian(scale: float, sensitivity: float) -> float:
     Notes
     -----
     Valid for `mechanisms.Gaussian`, `local.LocalGaussian` and `noise.gaussian`: what they release is a fixed function of the answer plus an
-    ideal normal number, so it is post-processing. *Not* valid for discrete Gaussian noise, whose δ exceeds that of μ = Δ/σ: by up to a
-    factor of 3.7 at σ = Δ/2 and of 1.007 at σ = 10Δ while it is above 10^−6, and of 5.1 and 1.02 down to 10^−15. It is ρ-zCDP with ρ = Δ²/2σ² (`rho_gaussian`), and for one integer answer
-    `discrete_gaussian_delta` has its own δ.
+    ideal normal number, so it is post-processing.
+
+    Not valid for discrete Gaussian noise, whose δ exceeds that of μ = Δ/σ: by up to a factor of 3.7 at σ = Δ/2 and of 1.007 at σ = 10Δ
+    while it is above 10^−6, and of 5.1 and 1.02 down to 10^−15. That noise is ρ-zCDP with ρ = Δ²/2σ² (`rho_gaussian`), and for one integer
+    answer `discrete_gaussian_delta` has its own δ.
 
     Cost: 10 µs.
 
@@ -345,7 +347,7 @@ class GaussianPrivacy:
         Returns
         -------
         float
-            Φ(Φ⁻¹(1 − α) − μ), within one part in 10^15, never above it. No test that tells neighbours apart by the outputs misses less.
+            Φ(Φ⁻¹(1 − α) − μ), within one part in 10^15, never above it. No test of neighbours by the outputs misses less.
         """
         from dpcore.accounting import _gaussian
 
