@@ -141,6 +141,19 @@ def sum_signs(const hadamard_report[:] reports, int64_t[::1] sums):
     return impossible
 
 
+def count_pairs(const hadamard_report[:] reports, int64_t[::1] counts):
+    """Add how often each pair of an index and a bit occurs, at 2 index + bit; the position of the first impossible report, or -1."""
+    cdef Py_ssize_t i, impossible = -1
+    cdef uint64_t rows = counts.shape[0] // 2
+    with nogil:
+        for i in range(reports.shape[0]):
+            if reports[i].row >= rows or reports[i].bit > 1:
+                impossible = i
+                break
+            counts[2 * <Py_ssize_t> reports[i].row + reports[i].bit] += 1
+    return impossible
+
+
 def walsh_hadamard(int64_t[::1] x):
     """Transform in place; the length is a power of two."""
     cdef int log2_n = 0

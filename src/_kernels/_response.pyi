@@ -11,6 +11,8 @@ SUBSET: int
 HASHING: int
 HADAMARD: int
 CHANNEL: int
+SAMPLE: int
+HYPERCUBE: int
 DONE: int
 NONFINITE: int
 PENDING_FULL: int
@@ -27,6 +29,9 @@ class Reals:
 class Guide:
     def __init__(self, cells: Any, ends: Any, bits: int) -> None: ...
 
+class Box:
+    def __init__(self, lower: Any, upper: Any, missing: Any) -> None: ...
+
 class Call:
     def __init__(
         self,
@@ -40,6 +45,7 @@ class Call:
         *,
         real: Reals | None = ...,
         own: Reals | None = ...,
+        box: Box | None = ...,
         k: int = ...,
         unknown: int = ...,
         w: int = ...,
@@ -50,6 +56,7 @@ class Call:
         tier: int = ...,
     ) -> None: ...
     def run(self, start: int, stop: int) -> tuple[int, int, list[tuple[int, int, float, float, int, int]]]: ...
+    def run_rounded(self, record: int, corner: Any) -> int: ...
     def first_nan(self, start: int, stop: int) -> int: ...
 
 class ShortCall:
@@ -58,6 +65,7 @@ class ShortCall:
         kind: int,
         real: Reals | None,
         own: Reals | None,
+        box: Box | None,
         k: int,
         unknown: int,
         w: int,
@@ -71,5 +79,7 @@ class ShortCall:
     def run(self, values: Any, out: Any, size: int, position: Any) -> bool: ...
 
 def first_outside(codes: Any, k: int, start: int, stop: int) -> int: ...
+def first_nan(values: Any, start: int, stop: int) -> int: ...
+def vector_words(d: int) -> int: ...
 def subset_words(w: int) -> int: ...
 def sequential_quantile(law: tuple[float, ...], x: Any, flips: Any, bits: Any) -> float: ...

@@ -5,10 +5,10 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
-    DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS,
-    DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_REAL_DEPTH, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
-    dpk_bounded, dpk_bounded_set, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_pending, dpk_real, dpk_quantile,
-    dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_wipe,
+    DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_HYPERCUBE,
+    DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_REAL_DEPTH, DPK_SAMPLE, DPK_SUBSET, DPK_TABLE,
+    DPK_UNARY, dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_pending, dpk_real,
+    dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_vector_words, dpk_wipe,
 )
 
 include "views.pxi"
@@ -19,6 +19,7 @@ include "short.pxi"
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
 UNARY, SUBSET, HASHING, HADAMARD, CHANNEL = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD, DPK_CHANNEL
+SAMPLE, HYPERCUBE = DPK_SAMPLE, DPK_HYPERCUBE
 DONE, NONFINITE, PENDING_FULL, NEED_LIMBS, EXHAUSTED = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL, DPK_NEED_LIMBS, DPK_EXHAUSTED
 MAX_LIMBS, GUIDE_BITS = DPK_MAX_LIMBS, DPK_GUIDE_BITS
 
@@ -66,8 +67,32 @@ cdef class Guide:
         self.guide.outcomes, self.guide.bits = ends.shape[1] + 1, bits
 
 
-cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale,
-                 tuple bounded, Guide guide) except -1:
+cdef class Box:
+    """Bounds of each coordinate of a vector, and the number that stands for NaN (NaN: none). Immutable; shared by threads."""
+
+    cdef dpk_box box
+    cdef double *room
+
+    def __cinit__(self, const double[::1] lower, const double[::1] upper, const double[::1] missing):
+        cdef Py_ssize_t i, d = lower.shape[0], size = d + DPK_BLOCK
+        if d < 1 or upper.shape[0] != d or missing.shape[0] != d:
+            raise ValueError("bounds must have one length, which is at least 1")
+        self.room = <double *> malloc(5 * size * sizeof(double))
+        if self.room == NULL:
+            raise MemoryError
+        memcpy(self.room, &lower[0], d * sizeof(double))
+        memcpy(self.room + size, &upper[0], d * sizeof(double))
+        memcpy(self.room + 2 * size, &missing[0], d * sizeof(double))
+        dpk_box_set(self.room, self.room + size, self.room + 2 * size, self.room + 3 * size, self.room + 4 * size, d, size)
+        self.box.lower, self.box.upper, self.box.missing = self.room, self.room + size, self.room + 2 * size
+        self.box.width, self.box.inverse = self.room + 3 * size, self.room + 4 * size
+
+    def __dealloc__(self):
+        free(self.room)
+
+
+cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, Box box, int64_t k, int64_t unknown, int64_t w, int64_t g,
+                 double scale, tuple bounded, Guide guide) except -1:
     cdef dpk_bounded *b = &call.bounded
     call.kind, call.k, call.unknown, call.w, call.g, call.scale = kind, k, unknown, w, g, scale
     if real is not None:
@@ -78,6 +103,8 @@ cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, int64_t k,
         if k > guide.cells.shape[0]:
             raise ValueError("a channel must have a row for each input")
         call.guide = guide.guide
+    if box is not None:
+        call.box = &box.box
     if bounded is not None:
         b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = bounded
         dpk_bounded_set(b)
@@ -86,6 +113,8 @@ cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, int64_t k,
 
 cdef size_t room_of(const dpk_response *call) noexcept:
     """Bytes of a report that is made elsewhere than in the output."""
+    if call.kind == DPK_HYPERCUBE:
+        return <size_t> call.k
     return <size_t> ((call.k + 7) // 8) if call.kind == DPK_SUBSET else 0
 
 
@@ -97,15 +126,15 @@ cdef class Call(Views):
     cdef size_t room
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
-                  Reals own=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0, tuple bounded=None,
-                  Guide guide=None, int tier=0):
+                  Reals own=None, Box box=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0,
+                  tuple bounded=None, Guide guide=None, int tier=0):
         memset(&self.call, 0, sizeof(dpk_response))
-        self.kept = (real, own, guide)
+        self.kept = (real, own, box, guide)
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.tier = tier
-        set_law(&self.call, kind, real, own, k, unknown, w, g, scale, bounded, guide)
+        set_law(&self.call, kind, real, own, box, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.call)
         self.attach_next(&self.call.values, values, False)
         self.attach_next(&self.call.out, out, True)
@@ -138,6 +167,27 @@ cdef class Call(Views):
             free(pending)
             free(room)
 
+    def run_rounded(self, int64_t record, const uint8_t[::1] corner):
+        """The report of one vector whose corner is given, a byte of 0 or 1 a coordinate: the status."""
+        cdef dpk_response call
+        cdef int64_t count = 0, reached = record
+        cdef int status
+        cdef uint8_t *room
+        if self.call.kind != DPK_HYPERCUBE or corner.shape[0] != self.call.k:
+            raise ValueError("corner must have a byte for each coordinate")
+        room = <uint8_t *> malloc(self.room)
+        if room == NULL:
+            raise MemoryError
+        memcpy(&call, &self.call, sizeof(dpk_response))
+        memcpy(room, &corner[0], self.room)
+        call.is_rounded = 1
+        with nogil:
+            status = dpk_response_run(&call, record, record + 1, room, NULL, 0, &count, &reached)
+        dpk_wipe(room, self.room)
+        dpk_wipe(&call.stream, sizeof(dpk_stream))
+        free(room)
+        return status
+
     def first_nan(self, int64_t start, int64_t stop):
         """Position of the first NaN among the values, or -1."""
         cdef int64_t found
@@ -153,11 +203,11 @@ cdef class ShortCall:
     cdef object kept, hooks, secure_cipher
     cdef size_t room
 
-    def __cinit__(self, int kind, Reals real, Reals own, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale, tuple bounded,
-                  Guide guide, hooks, secure_cipher):
+    def __cinit__(self, int kind, Reals real, Reals own, Box box, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale,
+                  tuple bounded, Guide guide, hooks, secure_cipher):
         memset(&self.law, 0, sizeof(dpk_response))
-        self.kept, self.hooks, self.secure_cipher = (real, own, guide), hooks, secure_cipher
-        set_law(&self.law, kind, real, own, k, unknown, w, g, scale, bounded, guide)
+        self.kept, self.hooks, self.secure_cipher = (real, own, box, guide), hooks, secure_cipher
+        set_law(&self.law, kind, real, own, box, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.law)
 
     def run(self, values, out, int64_t size, position):
@@ -210,6 +260,27 @@ def first_outside(codes, int64_t k, int64_t start, int64_t stop):
         return found
     finally:
         PyBuffer_Release(&buffer)
+
+
+def first_nan(values, int64_t start, int64_t stop):
+    """Position of the first NaN in [start, stop), or -1."""
+    cdef Py_buffer buffer
+    cdef dpk_view view
+    cdef int64_t found
+    memset(&view, 0, sizeof(dpk_view))
+    attach(&view, &buffer, values, False)
+    try:
+        with nogil:
+            found = dpk_first_nan(level(), &view, start, stop)
+            dpk_wipe_frames(DPK_REAL_DEPTH)
+        return found
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+def vector_words(int64_t d):
+    """64-bit words of keystream that the signs of a vector of d numbers take."""
+    return dpk_vector_words(d)
 
 
 def subset_words(int64_t w):

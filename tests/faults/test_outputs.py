@@ -188,13 +188,14 @@ EXACT_TIERS = {
     **dict.fromkeys(("LocalGaussian.privatize", "LocalLaplace.privatize of missing", "Laplace.release"), ("noise", "_exact_real")),
     **dict.fromkeys(("noise.discrete_laplace", "noise.discrete_gaussian", "LocalDiscreteLaplace.privatize"), ("noise", "_exact_integer")),
     **dict.fromkeys(("LocalDiscreteGaussian.privatize", "DiscreteLaplace.release"), ("noise", "_exact_integer")),
-    "BoundedMean.privatize": ("response", "_is_below"),
+    "BoundedMean.privatize": ("response", "is_below"),
+    **dict.fromkeys(("VectorMean.privatize", "VectorMean.privatize of signs"), ("vectors", "is_below")),
 }
 
 
 def few(case: Case, n: int = 60) -> Case:
     """The same call for its first records."""
-    return Case(case.function, case.records[:n], case.dtype, None, case.options)
+    return Case(case.function, case.records[:n], case.dtype, case.shape and (n, *case.shape[1:]), case.options)
 
 
 @pytest.mark.parametrize("name", EXACT_TIERS)

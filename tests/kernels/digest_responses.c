@@ -36,12 +36,14 @@ static dpk_response response(const dpk_kernels *k, int kind, const dpk_real *rea
     return call;
 }
 
-static void run(const char *name, const dpk_response *call, size_t size) {
+static void run_records(const char *name, const dpk_response *call, int64_t records, size_t size) {
     int64_t n = 0, reached = 0;
     memset(reports, 0, sizeof reports);
-    const int status = dpk_response_run(call, 0, N, room, pending, 512, &n, &reached);
+    const int status = dpk_response_run(call, 0, records, room, pending, 512, &n, &reached);
     print(name, status, digest(reports, size));
 }
+
+static void run(const char *name, const dpk_response *call, size_t size) { run_records(name, call, N, size); }
 
 static void run_binary(const dpk_kernels *k) {
     dpk_response call = response(k, DPK_FLIP, &reals[0]);
@@ -121,6 +123,29 @@ static void run_categories(const dpk_kernels *k) {
     print("walsh_hadamard", 0, digest(transformed, sizeof transformed));
 }
 
+/* Vectors of five numbers with a majority of three: 16 of 32 reports on the likely side. */
+static void run_vectors(const dpk_kernels *k) {
+    enum { D = 5, LANES = D + DPK_BLOCK };
+    static const uint32_t sixteenth[LIMBS] = {0x10000000}, three_eighths[LIMBS] = {0x60000000}, five_eighths[LIMBS] = {0xa0000000},
+                          fifteen[LIMBS] = {0xf0000000};
+    static const dpk_real distances[4] = {{LIMBS, 1, sixteenth}, {LIMBS, 1, three_eighths}, {LIMBS, 1, five_eighths}, {LIMBS, 1, fifteen}};
+    static double lower[LANES], upper[LANES], missing[LANES], width[LANES], inverse[LANES];
+    for (int j = 0; j < D; j++) lower[j] = -1000.0 - j, upper[j] = 3000.0 + j, missing[j] = 0.0;
+    dpk_box_set(lower, upper, missing, width, inverse, D, LANES);
+    const dpk_box box = {lower, upper, missing, width, inverse};
+    dpk_response call = response(k, DPK_SAMPLE, &reals[1]);
+    call.k = D;
+    call.w = 2;
+    call.own = distances;
+    call.box = &box;
+    call.values = vector(x, DPK_F64, N / D * D);
+    call.bounded = (dpk_bounded){0.0, 1.0, 0.0, 1.0, 1.0, 16384.0, 32768.0, 0x1p-31, 0.25, 0.0};
+    run_records("sample", &call, N / D, N / D * 5);
+    call.kind = DPK_HYPERCUBE;
+    call.bounded = (dpk_bounded){0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 65536.0, 0x1p-31, 0.0, 0.0};
+    for (call.tier = DPK_TIER_FAST; call.tier <= DPK_TIER_ACCURATE; call.tier++) run_records("hypercube", &call, N / D, N / D);
+}
+
 static void run_quantile(void) {
     dpk_quantile law = {0.3, -1000.0, 3000.0, 0.0, 500.0, 1.6, -0.6};
     double average;
@@ -142,6 +167,7 @@ int main(void) {
         printf("level %s\n", levels[i]);
         run_binary(k);
         run_categories(k);
+        run_vectors(k);
         run_quantile();
     }
     return 0;

@@ -154,6 +154,7 @@ KINDS = {
     "local FiniteChannel": "channel",
     "local LocalHashing": "hashing",
     "local HadamardResponse": "hadamard",
+    "local VectorMean": "sampled",
     "draw_codes": "laplace",
 }
 

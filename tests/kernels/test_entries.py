@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcore import local, testing
+from dpcore import _backend, local, testing
 from dpcore._backend import Testing, available_levels
 from dpcore._kernels import _counts, _dispatch, _hash, _memory, _noise, _release, _response, _search, _selection, _sums
 from support.environments import HOSTILE, current_control, environment, on_x86_linux
@@ -43,6 +43,7 @@ OTHERS = {
     "dpk_keyed_bits_used": "integers",
     "dpk_keyed_bits_serve": "writes pointers",
     "dpk_subset_words": "an integer quotient",
+    "dpk_vector_words": "integers",
     "dpk_sums_room": "an integer product",
     "dpk_wipe": "writes zeros",
     "dpk_wipe_stack": "writes zeros",
@@ -185,6 +186,18 @@ def run_bounded() -> Run:
     return lambda: mechanism.privatize(x, rng=testing.KeyedRandom(KEY))
 
 
+def run_vectors() -> Run:
+    bounds = [-0.1, -(2.0**1019), 0.0], [0.7, 2.0**1019, 3 * 2.0**-960]
+    mechanisms = [local.VectorMean(1.0, *bounds, d=3, method=method) for method in ("sample", "hypercube")]
+    x = SOURCE.random((700, 3)) * bounds[1]
+
+    def run() -> object:
+        _backend.vectors._law.cache_clear()  # the box is made again
+        return [mechanism.privatize(x, rng=testing.KeyedRandom(KEY)).tobytes() for mechanism in mechanisms]
+
+    return run
+
+
 def run_sums(what: str) -> Run:
     x = np.full((1000, 4), 2.0**1023) if what == "clamp" else floats(4000).reshape(-1, 4)
     grid = 2.0**1023 if what == "clamp" else 2.0**-30  # the inverse of the first is subnormal
@@ -254,6 +267,7 @@ def runs() -> dict[str, Run]:
         "first_nonfinite": lambda: float_call.first_nonfinite(0, 900),
         "response_run": run_bounded(),
         "bounded_set": run_bounded(),
+        "box_set": run_vectors(),
         "sums_run": run_sums("run"),
         "sums_grouped": run_sums("grouped"),
         "sums_pairs": run_sums("pairs"),

@@ -17,6 +17,7 @@ import pytest
 from dpcore import _backend, local, noise
 from dpcore._exact import sampling
 from dpcore._exact.probability import inclusion, logistic_complement, one_of
+from dpcore.local._hypercube import law_of_signs
 from dpcore.testing import KeyedRandom
 from support.drawing import Drawing, alone, by_pairs, calls_of_several_draws, drawings, rows_of
 from support.independence import WINDOW, examine
@@ -307,6 +308,26 @@ def test_further_bits_of_a_sign(keystream: Keystream) -> None:
     keystream.stick(BULK, [lead << 32] * GROUP, [2**32 - 1] * GROUP)
     draw = lambda: mechanism.privatize(np.arange(140) % 9, rng=KeyedRandom(KEY).at(0, 100))  # noqa: E731
     continuations(keystream, draw, alone(140, 100), {MORE})
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_further_bits_of_a_vector(d: int, keystream: Keystream) -> None:
+    """The coordinate and the bit of a sample, and all that makes signs, continue in places of their own."""
+    sample, signs = (local.VectorMean(1.0, 0.0, 1.0, d=d, method=method) for method in ("sample", "hypercube"))  # type: ignore[arg-type]
+    records = np.full((60, d), (2**15 + 0.5) / 2**16)  # what follows the first 16 bits decides
+    lead = logistic_complement(1.0).floor(16)
+    stuck(keystream, BULK, (2**32 // d << 32) | lead)
+    flat = sample.privatize
+    found = domains(continuations(keystream, lambda: flat(np.zeros((60, d)), rng=KeyedRandom(KEY).at(0, 9)), alone(60, 9), set()))
+    assert found >= {BULK, MORE_RESPONSE}
+    law, seen = law_of_signs(1.0, d), set()
+    for word in (0, 2**64 - 1, law.likely.floor(32) << 32 | law.table[0].floor(32), law.likely.floor(32) << 32):
+        keystream.reset()
+        stuck(keystream, BULK, word)
+        stuck(keystream, RESPONSE, 0x8000800080008000)
+        draw = lambda: signs.privatize(records, rng=KeyedRandom(KEY).at(0, 9))  # noqa: E731
+        seen |= domains(continuations(keystream, draw, alone(60, 9), set()))
+    assert seen >= {MORE_RESPONSE, MORE_ACCEPT}
 
 
 # Calls that are cut, threads, rounds, and the columns and rows of a table

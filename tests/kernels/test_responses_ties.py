@@ -161,8 +161,8 @@ def convergents(t: Fraction, most: int) -> list[tuple[int, int]]:
 def test_bounded_means_within_every_tiers_error(epsilon: float, tier: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """x/upper with 53 bits each comes within 2^-100 of what makes p = U: more than the middle tier can tell."""
     twin, rejected, exact, answers = Twin.keyed(), 0, [], set()
-    decide = _backend.response._is_below
-    monkeypatch.setattr(_backend.response, "_is_below", lambda *a: exact.append(a[3]) or decide(*a))
+    decide = _backend.response.is_below
+    monkeypatch.setattr(_backend.response, "is_below", lambda *a: exact.append(a[3]) or decide(*a))
     for element in (*range(60), *range(FARTHEST, FARTHEST + 60)):
         t = (1 + tilt(Fraction(twin.uniform(element, 16).floor(528), 2**528), epsilon)) / 2
         if not 0 < t < 1:

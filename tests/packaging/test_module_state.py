@@ -19,7 +19,9 @@ ALLOWED = {
     "_backend/levels.py": {"_forced_cipher": "read from the environment at import, then constant"},
     "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE},
     "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
-    "_backend/response.py": {"_bounded_law()": CACHE, "_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE},
+    "_backend/response.py": {"_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE, "bounded_law()": CACHE},
+    "_backend/vectors.py": {"_law()": CACHE},
+    "local/_hypercube.py": {"hypercube()": CACHE, "law_of_signs()": CACHE},
     "_backend/threads.py": {"_pool": "its lock guards every change; a child of fork gets a new one", "default_threads()": CACHE},
     "accounting/scales.py": {"quotient_up()": CACHE},
     "accounting/_calibration.py": dict.fromkeys(

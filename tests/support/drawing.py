@@ -162,6 +162,17 @@ def _local() -> list[Drawing]:
         # Records beyond every bound: the answers do not depend on those before.
         Drawing("local SequentialQuantile", lambda n, e, rng: quantile.privatize(np.full(n, -9.0), rng=rng).reports),
     ]
+    sample, signs = (local.VectorMean(1.0, lower=0.0, upper=1.0, d=3, method=method) for method in ("sample", "hypercube"))  # type: ignore[arg-type]
+    records = lambda n, e: np.stack([np.arange(e + j, e + j + n) % 5 / 4 for j in range(3)], axis=1)  # noqa: E731
+    cases += [
+        Drawing(
+            "local VectorMean", lambda n, e, rng: sample.privatize(records(n, e), rng=rng),
+            numbers=lambda y: 2 * y["index"].astype(np.int64) + y["bit"],
+        ),
+        Drawing(
+            "local VectorMean of signs", lambda n, e, rng: signs.privatize(records(n, e), rng=rng), numbers=lambda y: y[:, 0], places=False
+        ),
+    ]  # fmt: skip
     packed = np.zeros(1, np.uint8)
     cases.append(
         Drawing(

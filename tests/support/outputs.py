@@ -87,6 +87,7 @@ class Case:
 
 N = 3000
 REALS = PLAIN.normal(50.0, 40.0, N)  # distinct, and mostly outside of the bounds
+TRIPLES = np.random.default_rng(6).normal(4.0, 3.0, (N, 3))
 WHOLE = PLAIN.integers(-1000, 1000, N)
 CODES = PLAIN.integers(0, 10, N)
 BITS = PLAIN.random(N) < 0.3
@@ -135,6 +136,10 @@ def cases() -> dict[str, Case]:
         "SubsetSelection.privatize": code(local.SubsetSelection(1.0, k=10).privatize, np.uint8, (N, width)),
         "LocalHashing.privatize": code(local.LocalHashing(1.0, k=10).privatize, _backend.HASHING_REPORT),
         "HadamardResponse.privatize": code(local.HadamardResponse(1.0, k=10).privatize, _backend.HADAMARD_REPORT),
+        "VectorMean.privatize": Case(local.VectorMean(1.0, 0.0, 10.0, d=3).privatize, TRIPLES, _backend.VECTOR_REPORT, (N,)),
+        "VectorMean.privatize of signs": Case(
+            local.VectorMean(1.0, 0.0, 10.0, d=3, method="hypercube").privatize, TRIPLES, np.uint8, (N, 1)
+        ),
         "LinearEstimator.privatize": Case(minimax.LinearEstimator(np.tanh, 1.0, bound=1.0).privatize, REALS, np.bool_),
     }
 

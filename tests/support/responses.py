@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from math import comb
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from dpcore._backend.words import KernelWords
 from dpcore._exact.probability import Probability, tilted
 from support.kernels import KEY, Array
 
-BULK, MORE, MORE_ACCEPT, RESPONSE, MORE_RESPONSE = 0, 2, 4, 5, 6
+BULK, MORE, MORE_PARTNER, MORE_ACCEPT, RESPONSE, MORE_RESPONSE, MORE_TABLE = 0, 2, 3, 4, 5, 6, 10
 PRIME = 2**31 - 1
 PIECE_BITS, LANES = 64 * 128, 1024
 
@@ -177,6 +179,58 @@ class Twin:
         row = word & ((1 << (k - 1).bit_length()) - 1)
         flipped = Uniform(self.words, element, word >> 32, 32, MORE, ties_below=self.ties_below).below(p_flip)
         return row, ((row & code).bit_count() % 2 == 0) ^ flipped
+
+    # Vectors
+
+    def sample(self, element: int, x: list[Any], bounds: list[tuple[float, float]], epsilon: float) -> tuple[int, bool]:
+        """A coordinate by the upper half of the word, and a bit about it that starts with the lowest sixteen bits."""
+        word = self.word(element)
+        j = Uniform(self.words, element, word >> 32, 32, MORE).times(len(x))
+        plus = tilted(epsilon, 2 * place(x[j], *bounds[j]) - 1)
+        return j, Uniform(self.words, element, word & 0xFFFF, 16, ties_below=self.ties_below).below(plus)
+
+    def hypercube(self, element: int, x: list[Any], bounds: list[tuple[float, float]], epsilon: float, least: int) -> list[int]:
+        """The bytes of signs: a corner, and as many positions turned as the law of distances says, by a list of positions."""
+        d = len(x)
+        n_bits, n_draws = (d + 63) // 64, next(r for r in range(1, d + 1) if r * r >= d)
+        first = element * (n_bits + 1 + n_draws)
+        both = self.word(first + n_bits)
+        masses = [Fraction(comb(d, s)) for s in range(d + 1)]
+        likely = sum(masses[: d - least + 1])
+        side = Uniform(self.words, element, both >> 32, 32, MORE_ACCEPT, ties_below=self.ties_below)
+        is_likely = side.below(Probability(Fraction(0), likely, 2**d - likely, likely, Fraction(epsilon)))
+        own = {s: masses[s] for s in range(d + 1) if (s <= d - least) == is_likely}
+        u, total, distance = Uniform(self.words, element, both & 0xFFFFFFFF, 32, MORE_TABLE, ties_below=self.ties_below), Fraction(0), -1
+        for distance, mass in own.items():
+            total += mass
+            if distance == max(own) or u.below(constant(total / sum(own.values()))):
+                break
+        turned = [j for j in range(d) if self.word(first + j // 64) >> (j % 64) & 1]
+        grows, draw = len(turned) < distance, 0
+        others = [j for j in range(d) if j not in set(turned)] if grows else turned
+        while len(others) != (d - distance if grows else distance):
+            others.pop(
+                Uniform(self.words, element, self._draw_piece(first + n_bits + 1, element, 2 * n_draws, draw), 32, MORE, draw).times(
+                    len(others)
+                )
+            )
+            draw += 1
+        held = set(others)
+        signs = [self.uniform(element * d + j, 16).below(constant(place(x[j], *bounds[j]))) ^ ((j in held) != grows) for j in range(d)]
+        return pack(signs, (d + 7) // 8)
+
+    def _draw_piece(self, first: int, element: int, kept: int, draw: int) -> int:
+        if draw < kept:
+            return self.word(first + draw // 2) >> (32 * (draw % 2)) & 0xFFFFFFFF
+        later = draw - kept
+        return self.words.more(MORE_PARTNER, element, 0, later // 16)[later % 16 // 2] >> (32 * (later % 2)) & 0xFFFFFFFF
+
+
+def place(x: Any, lower: float, upper: float) -> Fraction:
+    """Where a number lies between its bounds, clamped."""
+    if x in {float("inf"), float("-inf")}:
+        return Fraction(x > 0)
+    return (min(max(Fraction(x), Fraction(lower)), Fraction(upper)) - Fraction(lower)) / (Fraction(upper) - Fraction(lower))
 
 
 def pack(bits: Iterable[bool], width: int) -> list[int]:

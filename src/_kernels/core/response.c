@@ -124,32 +124,6 @@ static dpk_span draw_pieces(const dpk_response *call, int64_t position, int64_t 
     return span;
 }
 
-/* The middle tier of a bounded mean: 80 bits of U against p in double-double, whose error is below 2^-90. */
-static dpk_decision bounded_accurate(const dpk_response *call, uint64_t element, uint16_t piece, double x, double x_low) {
-    const dpk_bounded *law = &call->bounded;
-    double value = isnan(x) ? law->missing : x;
-    if (value <= law->lower && x_low <= 0.0) value = law->lower, x_low = 0.0;
-    if (value >= law->upper && x_low >= 0.0) value = law->upper, x_low = 0.0;
-    int exponent;
-    frexp(law->width, &exponent);
-    dd offset = dd_add_double(two_sum(value, -law->lower), x_low), width = two_sum(law->upper, -law->lower);
-    /* near 1, where products neither overflow nor lose their low parts; what underflows is below 2^-900 of the width */
-    offset = (dd){ldexp(offset.high, -exponent), ldexp(offset.low, -exponent)};
-    width = (dd){ldexp(width.high, -exponent), ldexp(width.low, -exponent)};
-    dd t = dd_divide(offset, width), q = {law->q_high, law->q_low};
-    if (t.high < 0.0) t = (dd){0.0, 0.0};
-    if (t.high > 1.0 || (t.high == 1.0 && t.low > 0.0)) t = (dd){1.0, 0.0};
-    dd p = dd_add(q, dd_multiply(dd_add_double(dd_scale(q, -2.0), 1.0), t));
-    uint64_t word[2];
-    dpk_more_words(&call->stream, call->kernels, DPK_DOMAIN_MORE_RESPONSE, element, 0, 0, 2, word);
-    /* 16 + 64 bits; the sum of three exact parts */
-    dd u = dd_add_double(two_sum((double)piece * 0x1p-16, (double)(word[0] >> 32) * 0x1p-48), (double)(uint32_t)word[0] * 0x1p-80);
-    dd above = dd_add(u, dd_negate(p)); /* U - p lies in [above, above + 2^-80) */
-    double margin = above.high + above.low;
-    if (margin + 0x1p-80 < -0x1p-90) return DPK_YES;
-    return margin > 0x1p-90 ? DPK_NO : DPK_UNDECIDED;
-}
-
 /* Decides what the kernel left open; a NaN that nothing stands for stops the call. */
 static dpk_status settle_bounded(const dpk_response *call, int64_t at, dpk_span span, const uint16_t *pieces, const double *x,
                                  const double *x_low, uint8_t *y, dpk_pending *pending, int64_t capacity, int64_t *count, int64_t *bad) {
@@ -160,7 +134,7 @@ static dpk_status settle_bounded(const dpk_response *call, int64_t at, dpk_span 
             return DPK_NONFINITE;
         }
         dpk_decision is_plus = DPK_UNDECIDED;
-        if (call->tier < DPK_TIER_EXACT) is_plus = bounded_accurate(call, span.element + i, pieces[i], x[i], x_low[i]);
+        if (call->tier < DPK_TIER_EXACT) is_plus = dpk_bounded_accurate(call, &call->bounded, span.element + i, pieces[i], x[i], x_low[i]);
         if (is_plus != DPK_UNDECIDED) {
             y[i] = (uint8_t)is_plus;
             continue;
@@ -243,12 +217,6 @@ static dpk_status run_table(const dpk_response *call, int64_t start, int64_t sto
     return DPK_OK;
 }
 
-/* Pre: finite lower < upper. Post: the width and its inverse. Errors: none. */
-void dpk_bounded_set(dpk_bounded *b) {
-    b->width = b->upper - b->lower;
-    b->inverse_width = 1.0 / b->width;
-}
-
 /* Pre: 0 <= start <= stop <= size; out may be the values where both have items of one size; subsets have `room` for a report. Post:
    out[start, *reached) is written, but for the pending items, and nothing raw ever; the stack is wiped. Errors: DPK_NONFINITE with *reached
    the position; DPK_PENDING_FULL and DPK_NEED_LIMBS: resume at *reached. Source: docs/exactness-local.md. */
@@ -271,6 +239,10 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
         break;
     case DPK_CHANNEL:
         status = dpk_channel_run(call, start, stop, pending, capacity, n_pending, reached);
+        break;
+    case DPK_SAMPLE:
+    case DPK_HYPERCUBE:
+        status = dpk_vectors_run(call, start, stop, room, pending, capacity, n_pending, reached);
         break;
     default:
         status = dpk_categories_run(call, start, stop, room, reached);

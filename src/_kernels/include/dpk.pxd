@@ -64,6 +64,8 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_HADAMARD
         DPK_CHANNEL
         DPK_GUIDE_BITS
+        DPK_SAMPLE
+        DPK_HYPERCUBE
 
     enum:
         DPK_GUMBEL
@@ -121,6 +123,13 @@ cdef extern from "dpk_entries.h" nogil:
         int64_t int_upper
         int32_t is_set
         int32_t is_integral
+
+    ctypedef struct dpk_box:
+        const double *lower
+        const double *upper
+        const double *missing
+        const double *width
+        const double *inverse
 
     ctypedef struct dpk_bounded:
         double lower
@@ -251,6 +260,7 @@ cdef extern from "dpk_entries.h" nogil:
     int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
     int64_t dpk_first_nan "dpk_entry_first_nan"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)
     int64_t dpk_subset_words(int64_t w)
+    int64_t dpk_vector_words(int64_t d)
     void dpk_hash_rows "dpk_entry_hash_rows"(const uint8_t *key, const uint8_t *rows, size_t width, const uint8_t *taken, size_t n,
                                              uint64_t *sums)
     void dpk_hash_texts "dpk_entry_hash_texts"(const uint8_t *key, const int64_t *ends, const uint8_t *text, const uint8_t *taken, size_t n,
@@ -276,6 +286,8 @@ cdef extern from "dpk_entries.h" nogil:
         double scale
         const dpk_real *real
         const dpk_real *own
+        const dpk_box *box
+        int32_t is_rounded
         dpk_bounded bounded
         dpk_guide guide
         dpk_view values
@@ -398,6 +410,8 @@ cdef extern from "dpk_entries.h" nogil:
     int dpk_selection_peel "dpk_entry_selection_peel"(dpk_selection *, int64_t rounds, dpk_candidate *places, int64_t capacity,
                                                       int64_t *excluded, int64_t *chosen, int64_t *bad)
 
+    void dpk_box_set "dpk_entry_box_set"(double *lower, double *upper, double *missing, double *width, double *inverse, size_t period,
+                                         size_t size)
     void dpk_bounded_set "dpk_entry_bounded_set"(dpk_bounded *)
     void dpk_clamp_set "dpk_entry_clamp_set"(dpk_clamp *, double lower, double upper, double grid)
 

@@ -35,6 +35,11 @@ typedef struct {
     int32_t bits; /* in [1, DPK_GUIDE_BITS] */
 } dpk_guide;
 
+/* Bounds of many lanes, one item of each array a lane. */
+typedef struct {
+    const double *lower, *upper, *missing, *width, *inverse;
+} dpk_box;
+
 typedef struct {
     /* Bit planes of one group to lanes whose uniform is below lead 2^-8, and lanes that meet it. */
     void (*below_planes)(const uint64_t *planes, uint32_t lead, uint64_t *below, uint64_t *open);
@@ -44,6 +49,9 @@ typedef struct {
     void (*pack)(const uint8_t *x, uint64_t *bits, size_t n);
     /* 0 or 1, or 2 where undecided or NaN; returns whether there is any. */
     int (*bounded)(const dpk_bounded *, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y, size_t n);
+    /* The same for numbers with bounds of their own; of the law only start, rise and slack. x_low may be NULL. */
+    int (*bounded_each)(const dpk_bounded *, const dpk_box *, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y,
+                        size_t n);
     /* Category, or INT64_MIN where undecided. scale = (e^epsilon + k - 1) 2^-32; returns whether any is undecided. */
     int (*kary)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
     int (*kary_into)(const uint32_t *pieces, const int64_t *x, double scale, double last, int64_t *y, size_t n);
@@ -74,7 +82,9 @@ typedef enum {
     DPK_SUBSET = 6,
     DPK_HASHING = 7,
     DPK_HADAMARD = 8,
-    DPK_CHANNEL = 9
+    DPK_CHANNEL = 9,
+    DPK_SAMPLE = 10,   /* k numbers to an index and a bit about that number */
+    DPK_HYPERCUBE = 11 /* k numbers to k bits */
 } dpk_response_kind;
 
 /* One call of a randomiser. */
@@ -86,11 +96,13 @@ typedef struct {
     int32_t tier; /* a bounded mean or a channel that must not use its fast or its middle tier */
     int64_t k;
     int64_t unknown;      /* category that stands for codes outside [0, k); -1 if there are none */
-    int64_t w;            /* subset size */
+    int64_t w;            /* subset size; vectors: most coordinates that differ on the likely side */
     int64_t g;            /* codes of a hash */
     double scale;         /* k-ary: (e^epsilon + k - 1) 2^-32 */
-    const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities */
-    const dpk_real *own;  /* unary: p of the true position */
+    const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities; vectors: the likely side's */
+    const dpk_real *own;  /* unary: p of the true position; vectors: P(S <= s) on each side */
+    const dpk_box *box;   /* vectors: bounds of k coordinates, and again behind them for DPK_BLOCK more */
+    int32_t is_rounded;   /* vectors: `room` holds the corner of the one record of the call */
     dpk_bounded bounded;
     dpk_guide guide; /* a channel's */
     dpk_view values, out;
@@ -99,13 +111,22 @@ typedef struct {
 /* core/response.c */
 int dpk_response_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, dpk_pending *pending, int64_t capacity,
                      int64_t *n_pending, int64_t *reached);
-void dpk_bounded_set(dpk_bounded *); /* what follows from the bounds */
 
 /* core/categories.c */
 dpk_status dpk_categories_run(const dpk_response *, int64_t start, int64_t stop, uint8_t *room, int64_t *reached);
 dpk_status dpk_channel_run(const dpk_response *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                            int64_t *reached);
 int64_t dpk_subset_words(int64_t w); /* 64-bit words of keystream a record takes */
+
+/* core/bounded.c */
+void dpk_bounded_set(dpk_bounded *); /* what follows from the bounds */
+void dpk_box_set(double *lower, double *upper, double *missing, double *width, double *inverse, size_t period, size_t size);
+dpk_decision dpk_bounded_accurate(const dpk_response *, const dpk_bounded *, uint64_t element, uint16_t piece, double x, double x_low);
+
+/* core/vectors.c */
+dpk_status dpk_vectors_run(const dpk_response *, int64_t start, int64_t stop, const uint8_t *room, dpk_pending *pending, int64_t capacity,
+                           int64_t *n_pending, int64_t *reached);
+int64_t dpk_vector_words(int64_t d); /* 64-bit words of keystream a record takes */
 
 /* core/codes.c */
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);

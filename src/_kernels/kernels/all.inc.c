@@ -48,6 +48,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .flip_bytes = flip_bytes,
             .pack = pack_bytes,
             .bounded = bounded,
+            .bounded_each = bounded_each,
             .kary = kary,
             .kary_into = kary_into,
             .guided = guided,

@@ -109,6 +109,34 @@ static int bounded(const dpk_bounded *law, const uint16_t *pieces, const double 
     return x_low ? bounded_body(law, pieces, x, x_low, y, n, 1) : bounded_body(law, pieces, x, x, y, n, 0);
 }
 
+DPK_INLINE int bounded_each_body(const dpk_bounded *law, const dpk_box *box, const uint16_t *DPK_RESTRICT pieces,
+                                 const double *DPK_RESTRICT x, const double *DPK_RESTRICT x_low, uint8_t *DPK_RESTRICT y, size_t n,
+                                 int has_low) {
+    const double *DPK_RESTRICT lower = box->lower, *DPK_RESTRICT missing = box->missing, *DPK_RESTRICT width = box->width;
+    const double *DPK_RESTRICT inverse = box->inverse, start = law->start, rise = law->rise, slack = law->slack;
+    uint64_t undecided = 0;
+    for (size_t i = 0; i < n; i++) {
+        double value = x[i] == x[i] ? x[i] : missing[i];
+        double offset = value - lower[i];
+        if (has_low) offset += x_low[i];
+        double inside = offset > 0.0 ? offset : 0.0;
+        inside = inside < width[i] ? inside : width[i];
+        double p = muladd(rise, inside * inverse[i], start);
+        double u = (double)(int32_t)pieces[i];
+        uint64_t below = (uint64_t)(u + 1.0 <= p - slack), above = (uint64_t)(u >= p + slack);
+        uint64_t open = 1 ^ ((below | above) & (uint64_t)(value == value));
+        undecided |= open;
+        y[i] = (uint8_t)(open ? 2 : below);
+    }
+    return undecided != 0;
+}
+
+/* As `bounded`, with bounds of its own for each number. Source: docs/exactness-local.md, "Vectors". */
+static int bounded_each(const dpk_bounded *law, const dpk_box *box, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y,
+                        size_t n) {
+    return x_low ? bounded_each_body(law, box, pieces, x, x_low, y, n, 1) : bounded_each_body(law, box, pieces, x, x, y, n, 0);
+}
+
 /* Pre: 0 <= x[i] <= last = k - 1 < 2^24, scale = (e^epsilon + k - 1) 2^-32 to a few ulps. With Y = U (e^epsilon + k - 1) the report is the
    floor(Y)-th of the other categories if Y < k - 1, else x. Post: y[i], or INT64_MIN if 32 bits of U do not say: if Y, known to
    lie in [t, t + scale] up to 2^-24, may be on either side of an integer up to k - 1. Errors: returns whether any is undecided.

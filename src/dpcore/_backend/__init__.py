@@ -12,6 +12,7 @@ from dpcore._backend.counts import (
     count_true,
     count_true_rows,
     hash_codes,
+    pair_counts,
     sign_sums,
     support_counts,
     walsh_hadamard,
@@ -62,6 +63,7 @@ from dpcore._backend.text import (
     split_records,
 )
 from dpcore._backend.threads import default_threads, for_ranges
+from dpcore._backend.vectors import VECTOR_REPORT, HypercubeLaw, check_no_nan, hypercube_response, sampled_response
 from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
 
 __all__ = [
@@ -76,12 +78,14 @@ __all__ = [
     "MOST_CELLS",
     "NOISES",
     "START_OF_RECORD",
+    "VECTOR_REPORT",
     "WALK_LANES",
     "BandPaths",
     "Bounds",
     "Brackets",
     "ChannelTable",
     "EncodedTexts",
+    "HypercubeLaw",
     "KernelWords",
     "Key",
     "Selection",
@@ -97,6 +101,7 @@ __all__ = [
     "bounded_response",
     "call_words",
     "channel_response",
+    "check_no_nan",
     "choose_codes",
     "code_counts",
     "code_counts_rows",
@@ -127,6 +132,7 @@ __all__ = [
     "hadamard_response",
     "hash_codes",
     "hashing_response",
+    "hypercube_response",
     "info",
     "int_noise",
     "kary_response",
@@ -134,8 +140,10 @@ __all__ = [
     "merge_grouped_sums",
     "moments",
     "noisy_pairs",
+    "pair_counts",
     "places",
     "rounded_cosines",
+    "sampled_response",
     "secure_cipher",
     "select_largest",
     "select_level",

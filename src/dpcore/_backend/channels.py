@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._backend.response import MORE_RESPONSE, _Law, _new, _refuse_stream
+from dpcore._backend.response import MORE_RESPONSE, Law, _refuse_stream, new_array
 from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._kernels import _response
 
@@ -49,13 +49,13 @@ class ChannelTable:
             ends[part] = _scaled(np.cumsum(rows[part], axis=1)[:, :-1], denominator)
             cells[part] = _cells(ends[part], bits)
         self.guide = _response.Guide(cells, ends, bits)
-        self._laws: dict[int | None, _Law] = {}
+        self._laws: dict[int | None, Law] = {}
 
-    def law(self, unknown: int | None) -> _Law:
+    def law(self, unknown: int | None) -> Law:
         """The kernels' law, where `unknown` stands for codes that are no inputs."""
         law = self._laws.get(unknown)
         if law is None:
-            law = self._laws[unknown] = _Law(_response.CHANNEL, (), (), len(self.rows), unknown, 0, 0, 0.0, None, self.guide)
+            law = self._laws[unknown] = Law(_response.CHANNEL, (), (), len(self.rows), unknown, 0, 0, 0.0, None, self.guide)
         return law
 
     def outcome(self, code: int, piece: int, words: KernelWords, element: int) -> int:
@@ -112,7 +112,7 @@ def channel_response(
     codes: Array, table: ChannelTable, unknown: int | None, position: Position, *, threads: int | None, out: Array | None = None
 ) -> Array:
     """An outcome drawn from the row of each code; any shape, the smallest unsigned dtype."""
-    result = _new(out, codes.shape, np.uint8 if table.rows.shape[1] <= 2**8 else np.uint16)
+    result = new_array(out, codes.shape, np.uint8 if table.rows.shape[1] <= 2**8 else np.uint16)
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
         index, element, _, _, code, piece = fields

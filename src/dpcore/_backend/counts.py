@@ -147,6 +147,12 @@ def sign_sums(reports: npt.NDArray[Any], rows: int, *, threads: int | None) -> C
     return _summed(_counts.sum_signs, reports, rows, threads, max(2.0, rows / 16384))
 
 
+def pair_counts(reports: npt.NDArray[Any], d: int, *, threads: int | None) -> Counts:
+    """Numbers of False and of True about each index in [0, d), shape (2, d)."""
+    counts = _summed(_counts.count_pairs, reports, 2 * d, threads, max(2.0, d / 8192))
+    return np.ascontiguousarray(counts.reshape(d, 2).T)
+
+
 def walsh_hadamard(x: Counts) -> Counts:
     """y[v] = Σ_u (−1)^popcount(u & v)·x[u]; the length is a power of two."""
     result = np.array(x, np.int64)

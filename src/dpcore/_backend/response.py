@@ -49,18 +49,20 @@ _ANSWERS = tuple(np.array(answer, np.uint8) for answer in (False, True))
 """The two answers, as the kernels read them. They are read only."""
 
 
-class _Law:
+class Law:
     """One randomiser: a kind of kernel, its probabilities, and the numbers that the kernel needs."""
 
     def __init__(
         self, kind: int, real: tuple[Probability, ...], own: tuple[Probability, ...], k: int, unknown: int | None, w: int, g: int,
-        scale: float, bounded: tuple[float, ...] | None, guide: Any = None,
+        scale: float, bounded: tuple[float, ...] | None, guide: Any = None, box: Any = None,
     ) -> None:  # fmt: skip
         self._kind, self._real, self._own = kind, real, own
         code = -1 if unknown is None else unknown
-        self._options: dict[str, Any] = {"k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded, "guide": guide}
+        self._options: dict[str, Any] = {
+            "k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded, "guide": guide, "box": box,
+        }  # fmt: skip
         probabilities = self._expansions(FIRST_LIMBS)
-        self._short = _response.ShortCall(kind, *probabilities, k, code, w, g, scale, bounded, guide, Testing, secure_cipher)
+        self._short = _response.ShortCall(kind, *probabilities, box, k, code, w, g, scale, bounded, guide, Testing, secure_cipher)
 
     def _expansions(self, n_limbs: int) -> tuple[Any, Any]:
         return _reals(self._real, n_limbs) if self._real else None, _reals(self._own, n_limbs) if self._own else None
@@ -75,9 +77,9 @@ class _Law:
 
     def run(
         self, values: Array, out: Array, position: Position, *, size: int, is_fresh: bool, threads: int | None, elements_per_unit: float,
-        resolve: Any = None,
+        resolve: Any = None, corner: Any = None,
     ) -> None:  # fmt: skip
-        """Run on [0, size); `resolve` decides the pending records. Only a fresh `out` may be begun twice."""
+        """Run on [0, size); `resolve` decides the pending records, `corner` rounds one. Only a fresh `out` may be begun twice."""
         if is_fresh and size <= sizes.SMALL * elements_per_unit and self._short.run(values, out, size, position):
             return
         first_limbs = Testing.limbs or FIRST_LIMBS
@@ -89,9 +91,12 @@ class _Law:
                 status, start, pending = now.run(start, stop)
                 for fields in pending:
                     resolve(fields)
+                if status == _response.PENDING_FULL and corner is not None:
+                    status = now.run_rounded(start, corner(start))
+                    start += status == _response.DONE
                 if status == _response.NONFINITE:
                     first = int(call.first_nan(0, values.size))  # threads meet them in any order
-                    _refuse_nan(values.shape, first if first >= 0 else start)
+                    refuse_nan(values.shape, first if first >= 0 else start)
                 if status == _response.NEED_LIMBS:
                     n_limbs = _longer(n_limbs)
                     now = self.call(values, out, position, n_limbs)
@@ -105,8 +110,8 @@ class _Law:
 def _law(
     kind: int, real: tuple[Probability, ...] = (), own: tuple[Probability, ...] = (), k: int = 0, unknown: int | None = None, w: int = 0,
     g: int = 0, scale: float = 0.0, bounded: tuple[float, ...] | None = None,
-) -> _Law:  # fmt: skip
-    return _Law(kind, real, own, k, unknown, w, g, scale, bounded)
+) -> Law:  # fmt: skip
+    return Law(kind, real, own, k, unknown, w, g, scale, bounded)
 
 
 def _longer(n_limbs: int) -> int:
@@ -121,12 +126,12 @@ def _refuse_stream() -> None:
     )
 
 
-def _refuse_nan(shape: tuple[int, ...], position: int) -> None:
+def refuse_nan(shape: tuple[int, ...], position: int) -> None:
     index = tuple(int(i) for i in np.unravel_index(position, shape)) if shape else ()
     raise DataError(f"records must not hold NaN unless `missing` names a number for it; the number at index {index} is NaN")
 
 
-def _new(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
+def new_array(out: Array | None, shape: tuple[int, ...], dtype: Any) -> Array:
     return np.empty(shape, dtype) if out is None else out
 
 
@@ -134,7 +139,7 @@ def _bytes_of(array: Array) -> Array:
     return array.view(np.uint8) if array.dtype == np.bool_ else array
 
 
-def _position_in(position: Position, lanes: int, size: int) -> None:
+def check_lanes(position: Position, lanes: int, size: int) -> None:
     if (position[2] + size) * lanes >= 2**64:
         raise ParameterError(
             f"rng has 2**64 lanes, but {position[2] + size} records with {lanes} lanes each need more; use another stream for some of them"
@@ -158,7 +163,7 @@ def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
 
 def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | None, out: Array | None = None) -> npt.NDArray[np.bool_]:
     """Whether x is not 0, flipped with probability p; any shape."""
-    result = _new(out, x.shape, np.bool_)
+    result = new_array(out, x.shape, np.bool_)
     _law(_response.FLIP, (p,)).run(
         _bytes_of(x), result.view(np.uint8), position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=16
     )
@@ -176,14 +181,14 @@ def flip_packed(
     bits: npt.NDArray[np.uint8], n: int, p: Probability, position: Position, *, threads: int | None, out: Array | None = None
 ) -> npt.NDArray[np.uint8]:
     """The first n packed bits, each flipped with probability p; the other bits of the last byte become 0."""
-    result = _new(out, ((n + 7) // 8,), np.uint8)
-    law = _Law(_response.FLIP_PACKED, (p,), (), n, None, 0, 0, 0.0, None)  # not kept: n is that of this call alone
+    result = new_array(out, ((n + 7) // 8,), np.uint8)
+    law = Law(_response.FLIP_PACKED, (p,), (), n, None, 0, 0, 0.0, None)  # not kept: n is that of this call alone
     law.run(bits, result, position, size=n, is_fresh=out is None, threads=threads, elements_per_unit=16)
     return result
 
 
 @lru_cache(maxsize=1024)
-def _bounded_law(epsilon: float) -> tuple[float, float, float, float]:
+def bounded_law(epsilon: float) -> tuple[float, float, float, float]:
     """2¹⁶q and 2¹⁶(1 − 2q) rounded, and q = 1/(1 + e^ε) as a double-double whose error is below 2^-106 of q."""
     q = logistic_complement(epsilon)
     bits = 256 + max(0, math.ceil(epsilon * 1.5))
@@ -206,22 +211,22 @@ def bounded_response(
     """True with probability ½(1 + T(x)(e^ε − 1)/(e^ε + 1)), T the clamped x scaled to [−1, 1]; any shape."""
     if not SMALLEST_WIDTH <= upper - lower <= LARGEST_WIDTH:
         raise ParameterError(f"upper - lower must be in [2**-960, 2**1022], got {upper - lower!r}")
-    start, rise, q_high, q_low = _bounded_law(epsilon)
+    start, rise, q_high, q_low = bounded_law(epsilon)
     slack = 2.0**-31 * Testing.bound_factor
     law = _law(_response.BOUNDED, bounded=(lower, upper, NAN if missing is None else missing, slack, start, rise, q_high, q_low))
-    result = _new(out, x.shape, np.bool_)
+    result = new_array(out, x.shape, np.bool_)
     bytes_ = result.view(np.uint8)
 
     def resolve(fields: tuple[int, int, float, float, int, int]) -> None:
         index, element, high, low, piece, _ = fields
         value = missing if missing is not None and math.isnan(high) else high
-        result.flat[index] = _is_below(_tilted(value, low, lower, upper, epsilon), piece, call_words(position), element)
+        result.flat[index] = is_below(tilted_at(value, low, lower, upper, epsilon), piece, call_words(position), element)
 
     law.run(x, bytes_, position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=4, resolve=resolve)
     return result
 
 
-def _tilted(high: float, low: float, lower: float, upper: float, epsilon: float) -> Probability:
+def tilted_at(high: float, low: float, lower: float, upper: float, epsilon: float) -> Probability:
     """The probability of "+" of one value, exactly."""
     if math.isinf(high):
         t = Fraction(1 if high > 0 else -1)
@@ -231,15 +236,18 @@ def _tilted(high: float, low: float, lower: float, upper: float, epsilon: float)
     return tilted(epsilon, t)
 
 
-def _is_below(p: Probability, piece: int, words: KernelWords, element: int) -> bool:
+def is_below(p: Probability, piece: int, words: KernelWords, element: int) -> bool:
     """Whether the uniform number with these first sixteen bits is below p; reads as many further bits as needed."""
     prefix, bits = piece, 16
     for chunk in range(1024):
         for word in words.more(MORE_RESPONSE, element, 0, chunk):
             prefix, bits = prefix << 64 | word, bits + 64
         floor = p.floor(bits)
-        if prefix != floor or p.constant is not None:
-            return prefix < floor if prefix != floor else False
+        if prefix != floor:
+            return prefix < floor
+        constant = p.constant
+        if constant is not None and (constant * 2**bits).denominator == 1:
+            return False
     _refuse_stream()
     return False
 
@@ -255,7 +263,7 @@ def table_response(
     out: Array | None = None,
 ) -> npt.NDArray[np.bool_]:
     """True with probability ½(1 + φ(x)(e^ε − 1)/(e^ε + 1)) for φ in [−1, 1]; any shape."""
-    result = _new(out, codes.shape, np.bool_)
+    result = new_array(out, codes.shape, np.bool_)
     probabilities = tuple(tilted(epsilon, t) for t in phi)
     law = _law(_response.TABLE, probabilities, k=len(phi), unknown=unknown)
     law.run(codes, result.view(np.uint8), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1)
@@ -272,7 +280,7 @@ def kary_response(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """The code with probability e^ε/(e^ε + k − 1), else one of the others; any shape, the codes' dtype."""
-    result = _new(out, codes.shape, codes.dtype)
+    result = new_array(out, codes.shape, codes.dtype)
     law = _law(_response.KARY, (one_of(epsilon, k),), (), k, unknown, 0, 0, _kary_scale(epsilon, k))
     law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2)
     return result
@@ -284,8 +292,8 @@ def unary_response(
 ) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Packed bits: bit x is true with probability p, each other one with probability q."""
     width = (k + 7) // 8
-    _position_in(position, 8 * width, codes.size)
-    result = _new(out, (codes.size, width), np.uint8)
+    check_lanes(position, 8 * width, codes.size)
+    result = new_array(out, (codes.size, width), np.uint8)
     law = _law(_response.UNARY, (q,), (p,), k, unknown)
     law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2 / width)
     return result
@@ -297,8 +305,8 @@ def subset_response(
 ) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Packed bits of a random subset of size w, which holds x with probability `inclusion` and is uniform given that."""
     width = (k + 7) // 8
-    _position_in(position, _response.subset_words(w), codes.size)
-    result = _new(out, (codes.size, width), np.uint8)
+    check_lanes(position, _response.subset_words(w), codes.size)
+    result = new_array(out, (codes.size, width), np.uint8)
     law = _law(_response.SUBSET, (inclusion,), (), k, unknown, w)
     law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1 / (width + w))
     return result
@@ -309,7 +317,7 @@ def hashing_response(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Seeds of random hash functions onto g codes, and the k-ary responses of the hashed codes; any shape."""
-    result = _new(out, codes.shape, HASHING_REPORT)
+    result = new_array(out, codes.shape, HASHING_REPORT)
     law = _law(_response.HASHING, (one_of(epsilon, g),), (), k, unknown, 0, g, _kary_scale(epsilon, g))
     law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.25)
     return result
@@ -320,7 +328,7 @@ def hadamard_response(
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """Random rows of the Hadamard matrix, and the signs in column x, flipped with probability `p_flip`; any shape."""
-    result = _new(out, codes.shape, HADAMARD_REPORT)
+    result = new_array(out, codes.shape, HADAMARD_REPORT)
     rows = 1 << (k - 1).bit_length()
     law = _law(_response.HADAMARD, (p_flip,), (), k, unknown, 0, rows)
     law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.5)

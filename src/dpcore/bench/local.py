@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from dpcore.bench.scaling import thread_benchmark, thread_counts
 Array = npt.NDArray[Any]
 TRANSFORM_SIZE = 2**20
 HASHED = "LocalHashing k=1024"
+METHODS: tuple[Literal["sample", "hypercube"], ...] = ("sample", "hypercube")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class LocalCase:
         if self.dtype is np.bool_:
             return rng.integers(0, 256, size, np.uint8) < 77
         if self.dtype is np.float64:
-            return rng.random(size) * 1.25 * BOUNDS[1]
+            shape = (size, self.mechanism.d) if isinstance(self.mechanism, local.VectorMean) else (size,)
+            return rng.random(shape) * 1.25 * BOUNDS[1]
         k = self.mechanism.k
         return np.minimum(rng.integers(0, k, size, self.dtype), rng.integers(0, k, size, self.dtype))
 
@@ -62,7 +64,7 @@ class LocalCase:
         if self.dtype is np.bool_:
             return records.mean()
         if self.dtype is np.float64:
-            return records.clip(*BOUNDS).mean()
+            return records.clip(*BOUNDS).mean(axis=0)
         return np.bincount(records, minlength=self.mechanism.k) / records.size
 
     def work(self, records: Array, out: Array, threads: int) -> Work:
@@ -86,6 +88,10 @@ def local_cases() -> tuple[LocalCase, ...]:
         LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, k=1024), np.int64, 0.01),
         LocalCase("LocalHashing k=1024", local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
         LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, k=1024), np.int64, 0.1),
+        *(
+            LocalCase(f"VectorMean d=16, {method}", local.VectorMean(EPSILON, *BOUNDS, d=16, method=method), np.float64, 0.05)
+            for method in METHODS
+        ),
     )
 
 
@@ -96,8 +102,8 @@ def check_estimate(case: LocalCase, records: Array, reports: Any) -> None:
     """
     estimate = case.mechanism.estimate(reports, target="sample")
     worst = float(np.max(np.abs(estimate.value - case.truth(records)) / estimate.stderr))
-    if estimate.n != records.size or not worst < 7:
-        raise AssertionError(f"{case.name}: {estimate.n} reports of {records.size} records, estimate {worst:.1f} standard errors off")
+    if estimate.n != len(records) or not worst < 7:
+        raise AssertionError(f"{case.name}: {estimate.n} reports of {len(records)} records, estimate {worst:.1f} standard errors off")
 
 
 def copying(values: Array) -> Work:
@@ -132,8 +138,21 @@ def _peer(case: LocalCase, peer: LocalPeer) -> Side:
     )  # fmt: skip
 
 
+def _codes(case: LocalCase, n: int) -> tuple[Side, ...]:
+    """k-ary responses of as many codes, for reports that hold several numbers, or that say more about a category."""
+    if not isinstance(case.mechanism, local.VectorMean):
+        return ()
+    few = LocalCase("", local.KaryResponse(EPSILON, k=16), np.int64, case.share)
+
+    def prepare(_inputs: Any) -> Work:
+        records, out = _inputs(few, n)
+        return few.work(records, out, 1)
+
+    return (Side(name="KaryResponse k=16 of as many records", prepare=prepare, kind="itself"),)
+
+
 def _randomising(case: LocalCase, n: int) -> Benchmark:
-    peers = tuple(_peer(case, peer) for peer in PEERS if peer.ours == case.name)
+    peers = (*(_peer(case, peer) for peer in PEERS if peer.ours == case.name), *_codes(case, n))
     return Benchmark(
         group="local", name=case.name, size=case.size(n), unit="record", inputs=partial(_inputs, case, n), ours=_on(case, 1),
         check=_checked(case), levels=True,

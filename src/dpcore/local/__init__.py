@@ -18,6 +18,7 @@ from dpcore.local.kary import KaryResponse
 from dpcore.local.sequential import QuantileEstimate, SequentialChannel, SequentialQuantile
 from dpcore.local.subset import SubsetSelection
 from dpcore.local.unary import UnaryEncoding
+from dpcore.local.vectors import VectorMean
 
 __all__ = [
     "Aggregate",
@@ -39,6 +40,7 @@ __all__ = [
     "SubsetSelection",
     "Support",
     "UnaryEncoding",
+    "VectorMean",
     "project_to_simplex",
 ]
 

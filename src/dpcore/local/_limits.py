@@ -65,6 +65,29 @@ class OneBitLimits:
         return ends
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class SharesLimits:
+    """As `OneBitLimits` for each of d means, of n[j] reports about the j-th; without any, it can be anywhere.
+
+    Given the numbers n[j], the records that are asked about coordinate j are a random subset, so for the sample the number of True is a sum
+    of independent bits of different probabilities, too (Borcea, Brändén & Liggett, 2009; docs/exactness-local.md, "Vectors").
+    """
+
+    ones: npt.NDArray[np.int64]
+    n: npt.NDArray[np.int64]
+    middle: Reals
+    reach: Reals
+
+    def __call__(self, confidence: float, /) -> Reals:
+        """Return the ends, shape (d, 2)."""
+        shares = np.tile([0.0, 1.0], (len(self.n), 1))
+        for n in np.unique(self.n[self.n > 0]):
+            own = self.n == n
+            shares[own] = frequency_interval(self.ones[own], int(n), CERTAIN, confidence=confidence, target="population")
+        ends: Reals = self.middle[:, None] + self.reach[:, None] * (2 * shares - 1)
+        return ends
+
+
 @dataclass(frozen=True, slots=True)
 class MeanLimits:
     """Limits of the mean of clamped numbers with noise; all but `value` and `grid` in units of the grid, see `mean_margins`."""
