@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._proportions import greatest_probability, least_probability
 from dpcore._validation import check_integer, check_real
 from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, normal_quantile, steadier
 from dpcore.audit._features import Event, make_features
-from dpcore.audit._proportions import greatest_probability, least_probability
 from dpcore.audit._results import AuditEvent, AuditResult
 from dpcore.audit._runs import Job, Runner, open_source, plain_outputs, substreams, takes
 from dpcore.errors import ParameterTypeError

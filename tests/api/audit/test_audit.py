@@ -11,8 +11,8 @@ import pytest
 from scipy import stats
 
 from dpcore import DataError, ParameterError, ParameterTypeError, Privacy, local, mechanisms, noise
+from dpcore._proportions import greatest_probability, least_probability
 from dpcore.audit import AuditResult, audit, repeat
-from dpcore.audit._proportions import greatest_probability, least_probability
 from dpcore.audit._runs import Substream
 from dpcore.audit.lower_bound import loss_bound
 from dpcore.testing import KeyedRandom

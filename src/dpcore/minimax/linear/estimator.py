@@ -12,16 +12,18 @@ import numpy as np
 
 from dpcore._error_curves import OUTWARDS, ErrorCurve
 from dpcore._series import SeriesT
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_positive, check_real
-from dpcore.errors import DataError, ParameterError
-from dpcore.local import BinaryChannel, Estimate
+from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
+from dpcore.errors import ParameterError
+from dpcore.local import Aggregate, BinaryChannel, Estimate
 from dpcore.local._error_curves import widest_share
 from dpcore.local._limits import CERTAIN
 from dpcore.local._one_bit import expansion
-from dpcore.local.estimates import moved
+from dpcore.local.estimates import check_confidence, moved
 from dpcore.minimax._binomial import MOST_REPORTS
-from dpcore.minimax.losses import as_loss, squared
+from dpcore.minimax.linear.counts import biased_region, inverted, mean_of_signs, plus_counts, risk_of
+from dpcore.minimax.losses import as_loss
 from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.polygon import Polygon, trace_polygon
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,9 +34,6 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
     Array = npt.NDArray[np.float64]
-
-CELLS = 4096
-"""Number of cells of the integral that bounds a risk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +198,7 @@ class LinearEstimator:
         -------
         Estimate
             center + mean of the reports ±z0, with its standard error, which does not include the bias. Its intervals are those of
-            center + E ℓ, extended on both sides by the bias if it is known.
+            `interval`, or, if the bias is not known, of center + E ℓ.
 
         Raises
         ------
@@ -210,7 +209,9 @@ class LinearEstimator:
         -----
         Cost: that of counting bits.
         """
-        return moved(self.channel.estimate(reports), self.center, margin=self.bias or 0.0)
+        counted = reports if isinstance(reports, Aggregate) else self.channel.aggregate(reports)
+        found = moved(self.channel.estimate(counted), self.center, margin=self.bias or 0.0)
+        return replace(found, limits=_Limits(self, int(counted.counts[0]), counted.n))
 
     @overload
     def estimate_counts(self, counts: int, *, n: int) -> float: ...
@@ -238,6 +239,49 @@ class LinearEstimator:
         """
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
         return mean_of_signs(plus_counts(counts, n), n, self.channel.z0) + self.center
+
+    def interval(self, counts: npt.ArrayLike, confidence: float = 0.95, *, n: int) -> Array:
+        """Return confidence intervals of θ, for all distributions for which `bias` holds.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (...) or (..., 2)
+            As in `estimate_counts`.
+        confidence : float, default 0.95
+            Probability with which an interval covers θ, in (0, 1), for this n and every such distribution.
+        n : int
+            Number of reports of a data set.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., 2)
+            Lower and upper ends, within center ± (bound + bias).
+
+        Raises
+        ------
+        DataError, ParameterError, ParameterTypeError
+            If the bias is not known, or an argument is outside its range or of the wrong type.
+
+        Notes
+        -----
+        The interval holds the θ that exact binomial tests do not reject, for any P(+z0) within bias/(2 z0) of (1 + (θ − center)/z0)/2. No
+        interval by Bernstein's or Hoeffding's inequality is shorter. Where the bias is large beside the spread of the reports, almost all
+        of 1 − confidence is spent on one side, so it is shorter than the interval of E ℓ, extended by the bias.
+        Cost: about 5 ms for each distinct count.
+
+        Examples
+        --------
+        >>> from dpcore.minimax import event_probability
+        >>> event_probability([False, True], 1.0).interval(5_200, n=10_000).round(3).tolist()
+        [0.522, 0.565]
+        """
+        if self.bias is None:
+            raise ParameterError(
+                "bias is not known, so θ has no interval: give the estimator `bias`, or use on(model, n=n), which knows the model"
+            )
+        n = check_integer("n", n, low=1, high=MOST_REPORTS)
+        polygon, frame = biased_region(self.channel, self.center, self.bias)
+        return inverted(polygon, frame, counts, n, check_confidence(confidence))
 
     def risk_bound(self, *, n: int, loss: Loss | str = "squared") -> float:
         """Bound the expected loss with n reports, for all distributions for which `bias` holds.
@@ -423,6 +467,30 @@ class LinearOnModel:
         """
         return replace(self.linear, bias=self.bias).error_curve(aim)
 
+    @cached_property
+    def _polygon(self) -> Polygon:
+        """The pairs (θ, P(+z0)) of the model, in its standard form."""
+        standard = self.model.standard
+        return trace_polygon(Maximiser(standard), standard.f, self.channel[:, 1])
+
+    def interval(self, counts: npt.ArrayLike, confidence: float = 0.95) -> Array:
+        """Return confidence intervals of θ, for every distribution of the model.
+
+        Parameters
+        ----------
+        counts : array_like of int, shape (...) or (..., 2)
+            As in `LinearEstimator.estimate_counts`.
+        confidence : float, default 0.95
+            Probability with which an interval covers θ, in (0, 1), for this n and every distribution of the model.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., 2)
+            Lower and upper ends. As in `LinearEstimator.interval`, with the P(+z0) that the members with each θ have, instead of the bias:
+            one part of the model may have less of it than another.
+        """
+        return inverted(self._polygon, self.model.frame, counts, self.n, check_confidence(confidence))
+
     def risk_bound(self, loss: Loss | str = "squared") -> float:
         """Bound the expected loss, for every distribution of the model.
 
@@ -440,54 +508,14 @@ class LinearOnModel:
         return risk_of(as_loss(loss), self.bias, z0 / math.sqrt(self.n), 2 * z0)
 
 
-# Shared by both
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The intervals of one data set; those of center + E ℓ if the bias is not known."""
 
+    linear: LinearEstimator
+    plus: int
+    n: int
 
-def plus_counts(counts: Any, n: int) -> npt.NDArray[np.int64]:
-    """Return the counts of +z0 as int64, shape (...), or raise if they are not valid."""
-    array = check_array("counts", counts, INTEGER_DTYPES)
-    pairs = array.ndim > 1 and array.shape[-1] == 2
-    plus = array[..., 1] if pairs else array
-    bad = (plus < 0) | (plus > n)
-    if pairs:
-        bad |= array[..., 0] != n - plus.astype(np.int64)
-    if bad.any():
-        index = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise DataError(f"counts must be in [0, {n}] and sum to {n}; those at index {index} do not")
-    return plus.astype(np.int64)
-
-
-def mean_of_signs(plus: npt.NDArray[np.int64], n: int, z0: float) -> Any:
-    """Return the mean of n reports ±z0, of which `plus` are +z0."""
-    means = z0 * ((2 * plus - n) / n)
-    return float(means) if means.ndim == 0 else means
-
-
-def risk_of(loss: Loss, bias: float, spread: float, reach: float) -> float:
-    r"""Bound E l(\|e\|) for an error e = b + Y with \|b\| ≤ bias, where Y is a mean of reports ±z0 minus its expectation.
-
-    Parameters
-    ----------
-    loss : Loss
-        Not decreasing.
-    bias : float
-        Bound of b.
-    spread : float
-        z0/√n, a bound of the standard deviation of Y.
-    reach : float
-        2 z0, a bound of \|Y\|.
-
-    Returns
-    -------
-    float
-        bias² + spread² for squared loss. For other losses the smaller of two bounds: l(√(bias² + spread²)) by Jensen's inequality, if l is
-        a concave function of the square; and ∫ P(\|Y\| > y) dl(bias + y) with Hoeffding's P(\|Y\| > y) ≤ 2 exp(−y²/(2 spread²)), where
-        the integral is an upper sum.
-    """
-    if loss == squared():
-        return bias**2 + spread**2
-    steps = np.append(np.linspace(0.0, min(40 * spread, reach), CELLS), reach)
-    tails = np.minimum(1.0, 2 * np.exp(-((steps[:-1] / spread) ** 2) / 2))
-    values = np.asarray(loss(bias + steps), np.float64)
-    bound = float(values[0] + tails @ np.diff(values)) * (1 + 1e-12)
-    return min(bound, float(loss(math.hypot(bias, spread)))) if loss.kind == "huber" or loss.parameter <= 2 else bound
+    def __call__(self, confidence: float, /) -> Array:
+        known = self.linear if self.linear.bias is not None else replace(self.linear, bias=0.0)
+        return known.interval(self.plus, confidence, n=self.n)

@@ -58,6 +58,11 @@ class Frame:
             return found
         return math.nextafter(found[0], -math.inf), math.nextafter(found[1], math.inf)
 
+    def intervals_outwards(self, ends: Array) -> Array:
+        """Convert intervals, shape (…, 2), from the standard form. Their ends are rounded outwards unless they are exact."""
+        found = self.points(ends)
+        return found if self == STANDARD else np.nextafter(found, np.array([-np.inf, np.inf]))
+
 
 LEAST_MASS = 2.0**-200
 """Smallest unit of the mass of a point."""

@@ -16,6 +16,7 @@ from dpcore import _backend
 from dpcore.minimax import _binomial
 from dpcore.minimax.programs.frames import STANDARD, Frame
 from dpcore.minimax.search.search import Search, outcome_of_empty
+from dpcore.minimax.spaces.inversion import count_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,6 +164,10 @@ class CountSearch(Search):
 
     def estimates(self, counts: Counts, threads: int | None) -> Array:
         return _backend.step_values(counts, self.thresholds, self.values, threads=threads)
+
+    def inverted(self, counts: Counts, level: float) -> Array:
+        own = self.n - counts if self.polygon.falls else counts
+        return self.frame.intervals_outwards(count_intervals(self.polygon, self.n, own, level))
 
     def error_bound(self, index: int) -> float:
         """Bound P(|θ̂ − θ| > (index + 1)Δ) over the model.

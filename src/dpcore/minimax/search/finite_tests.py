@@ -25,6 +25,7 @@ from dpcore.minimax.programs.frames import STANDARD, Frame
 from dpcore.minimax.programs.program import Program
 from dpcore.minimax.search.search import Search, outcome_of_empty
 from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.inversion import RatioIntervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,8 @@ SLACK = 5e-8
 INDISTINCT = 1e-7
 """Affinities closer to 1 than this cannot be distinguished from 1, given the tolerance of the cone solver."""
 TABLE_ENTRIES = 2**26
+HALVINGS = 16
+"""Steps of the search for a distance; it needs no accuracy."""
 ROUNDING = 1.0 + 1e-6
 """Allowance for rounding in sums of bounds, larger than any rounding error there."""
 COARSE = 40
@@ -139,6 +142,21 @@ class Projections:
         one = self._maximise.bound(self.matrix @ np.exp(-logs) + lam * f, duals[1])
         return float(min((zero + one - lam * distance) / 2, 1.0))
 
+    def ratio_intervals(self, n: int, level: float) -> RatioIntervals:
+        """Invert the test of the closest pair at the distance at which its errors are level/2, or at the largest distance.
+
+        For a normal shift, this distance makes the intervals shortest.
+        """
+        low, high = 0.0, self.theta_range[1] - self.theta_range[0]
+        wanted = math.log(level / 2)
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            affinity = self.affinity(middle)
+            low, high = (low, middle) if n * math.log(max(affinity, LEAST)) <= wanted else (middle, high)
+        most = self._model.theta_range[1] - self._model.theta_range[0]
+        logs = self._closest(self._pair_rows, (-min(high, most),))[0]
+        return RatioIntervals.of(self._model, self.matrix, logs)
+
     @cached_property
     def _test_rows(self) -> ConeRows:
         """Rows for two members, the first with θ ≤ a, the second with −θ ≤ −b, and the roots of the products of their images."""
@@ -190,6 +208,7 @@ class FiniteSearch(Search):
     def __init__(self, projections: Projections, n: int, step: float, frame: Frame = STANDARD) -> None:
         self._projections, self.n, self.step, self.frame = projections, n, step, frame
         self._affinities: dict[int, float] = {}
+        self._ratios: dict[float, RatioIntervals] = {}
         self._lock = threading.Lock()
         levels = max(self.intervals - 2, 0)
         lanes = _backend.WALK_LANES
@@ -282,6 +301,11 @@ class FiniteSearch(Search):
         """
         count = self.intervals
         return two_sided_tails(np.array([self.affinity(d) for d in range(1, count - 1)]), self.n)
+
+    def inverted(self, counts: Counts, level: float) -> Array:
+        if level not in self._ratios:
+            self._ratios[level] = self._projections.ratio_intervals(self.n, level)
+        return self.frame.intervals_outwards(self._ratios[level].intervals(self.n, counts, level))
 
     def error_bound(self, index: int) -> float:
         return 0.0 if self.intervals <= 2 or index > self.intervals - 2 else float(self._tails[index])

@@ -71,6 +71,21 @@ class Search(ABC):
     def error_bound(self, index: int) -> float:
         """Bound P(|θ̂ − θ| > (index + 1)Δ) over the model."""
 
+    def first_allowed(self, allowed: float) -> int:
+        """Return the first index whose `error_bound` is at most `allowed`; that of N is 0."""
+        first, last = 0, self.intervals
+        while first < last:
+            middle = (first + last) // 2
+            first, last = (first, middle) if self.error_bound(middle) <= allowed else (middle + 1, last)
+        return first
+
+    @abstractmethod
+    def inverted(self, counts: Counts, level: float) -> Array:
+        """Return intervals of θ, shape (B, 2), in the units of the model: each misses with at most this probability.
+
+        Counts are those that `estimates` takes.
+        """
+
     @abstractmethod
     def risk_bound(self, loss: Callable[[Array], Array]) -> float:
         """Bound E loss(|θ̂ − θ|) over the model."""

@@ -19,6 +19,8 @@ MOST_PROGRAMS = 400
 STEEPEST = 1e-7
 """Lines whose normal rises less than this are not used for heights, because rounding would dominate."""
 ROUNDING = 2.0**-48
+PROBABILITY = 2.0**-50
+"""Larger than the error of a probability of a channel in float64."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -84,6 +86,18 @@ class Polygon:
         tuple of ndarray, shape (C,)
             Smallest and largest q of each strip, rounded outwards; NaN if no member has such a θ.
         """
+        ends = self._extremes_over(low, high)
+        return np.clip(ends[0], 0.0, 1.0), np.clip(ends[1], 0.0, 1.0)
+
+    def theta_over(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
+        """Bound θ over the members with low ≤ q ≤ high, as `range_over` bounds q over strips of θ."""
+        exchanged = replace(
+            self, low=self.low[::-1], width=self.width[::-1], normals=self.normals[:, ::-1], vertices=self.vertices[:, ::-1]
+        )
+        # The q of a member is computed from rounded probabilities.
+        return exchanged._extremes_over(np.asarray(low) - PROBABILITY, np.asarray(high) + PROBABILITY)  # noqa: SLF001
+
+    def _extremes_over(self, low: npt.ArrayLike, high: npt.ArrayLike) -> tuple[Array, Array]:
         left, right = ((np.asarray(end, np.float64) - self.low[0]) / self.width[0] for end in (low, high))
         empty = (right < -ROUNDING) | (left > 1.0 + ROUNDING) | (left > right)
         left, right = np.clip(left, 0.0, 1.0), np.clip(right, 0.0, 1.0)
@@ -92,7 +106,7 @@ class Polygon:
             peak = self._peak(side)
             heights = self._envelope(np.clip(peak, left, right), side)
             q = self.low[1] + self.width[1] * heights + side * 2 * ROUNDING
-            ends.append(np.where(empty, np.nan, np.clip(q, 0.0, 1.0)))
+            ends.append(np.where(empty, np.nan, q))
         return ends[0], ends[1]
 
     def _peak(self, side: float) -> float:
