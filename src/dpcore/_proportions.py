@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+import numpy as np
 from scipy import special
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Reals = npt.NDArray[np.float64]
 
 SLACK = 1e-6
 """Relative and outwards. SciPy's quantiles of the beta distribution differ from exact sums by up to 10^-8 for n up to 5·10^7."""
@@ -28,26 +36,24 @@ def greatest_probability(hits: int, n: int, rate: float) -> float:
     return 1.0 if hits == n else min(1.0, float(special.betainccinv(hits + 1, n - hits, rate)) * (1 + SLACK))
 
 
-def share_limits(hits: int, n: int, rate: float) -> tuple[float, float]:
-    """Return both Clopper-Pearson bounds, each of which errs with probability at most `rate`, for n up to 2^40.
+def share_limits(hits: npt.ArrayLike, n: int, rate: float) -> tuple[Reals, Reals]:
+    """Return both Clopper-Pearson bounds for counts of any shape, each of which errs with probability at most `rate`, for n up to 2^40.
 
     Each is SciPy's quantile, moved outwards until the incomplete beta function, with its slack, confirms it: so they are as close as that
     function is accurate, and their validity does not depend on the quantile.
     """
-    allowed = rate / tail_slack(n)
-    low, high, step = 0.0, 1.0, _STEP
-    if hits > 0:
-        first = low = float(special.betaincinv(hits, n - hits + 1, rate))
-        while special.betainc(hits, n - hits + 1, low) > allowed:
-            low, step = max(first * (1 - step), 0.0), 2 * step
-    if hits < n:
-        step = _STEP
-        # from the nearer end, where no digit of the distance to 1 is lost
-        first = rest = float(special.betaincinv(n - hits, hits + 1, rate))
-        while special.betainc(n - hits, hits + 1, rest) > allowed:
-            rest, step = max(first * (1 - step), 0.0), 2 * step
-        high = min(1.0 - rest + 2.0**-53, 1.0)
-    return low, high
+    counts = np.asarray(hits, np.float64)
+    # The upper bound is one of the lower kind for the failures. So no digit of its distance to 1 is lost before the last step.
+    return _least_shares(counts, n, rate), np.minimum(1.0 - _least_shares(n - counts, n, rate) + 2.0**-53, 1.0)
+
+
+def _least_shares(counts: Reals, n: int, rate: float) -> Reals:
+    some, allowed, step = counts > 0, rate / tail_slack(n), _STEP
+    first = np.where(some, special.betaincinv(np.maximum(counts, 1), n - np.maximum(counts, 1) + 1, rate), 0.0)
+    found = first
+    while (beyond := some & (special.betainc(np.maximum(counts, 1), n - np.maximum(counts, 1) + 1, found) > allowed)).any():
+        found, step = np.where(beyond, np.maximum(first * (1 - step), 0.0), found), 2 * step
+    return np.asarray(found)
 
 
 def quantile_ranks(q: float, n: int, rate: float) -> tuple[int, int]:

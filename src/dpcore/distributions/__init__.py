@@ -9,6 +9,7 @@ from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
 from dpcore.distributions._results import DrawsRelease, HistogramRelease
 from dpcore.distributions.balls import ks_accuracy_bound, small_ball_probability
+from dpcore.distributions.bands import CdfBand, DensityBand
 from dpcore.distributions.convergence import Consistency, consistency
 from dpcore.distributions.dirichlet import dirichlet_histogram, least_prior
 from dpcore.distributions.distances import ks_distance, squared_l2_distance
@@ -32,8 +33,10 @@ from dpcore.distributions.tuning import (
 
 __all__ = [
     "Box",
+    "CdfBand",
     "Cells",
     "Consistency",
+    "DensityBand",
     "DrawsRelease",
     "HistogramRelease",
     "MeanRelease",

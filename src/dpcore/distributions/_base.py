@@ -95,8 +95,8 @@ class Release(ABC):
         float or ndarray of float64
             One number for each point; 0 outside the bounds.
         """
-        rows, shape = _check_points(x, self.dimension)
-        return _shaped(np.where(self.box.contains(rows), self._density(rows), 0.0), shape)
+        rows, shape = check_points(x, self.dimension)
+        return shaped(np.where(self.box.contains(rows), self._density(rows), 0.0), shape)
 
     @overload
     def cdf(self, x: Real) -> float: ...
@@ -115,8 +115,8 @@ class Release(ABC):
         float or ndarray of float64
             One number for each point.
         """
-        rows, shape = _check_points(x, self.dimension)
-        return _shaped(self._cdf(rows), shape)
+        rows, shape = check_points(x, self.dimension)
+        return shaped(self._cdf(rows), shape)
 
     def table(
         self, draws: int | None = None, *, names: Sequence[str] | None = None, rng: Stream | None = None, threads: int | None = None
@@ -209,7 +209,7 @@ class Release(ABC):
         return None
 
 
-def _check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, ...]]:
+def check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, ...]]:
     """Return points as rows (q, r) of float64, and the shape that one number a point has; else raise."""
     array = check_array("x", x, REAL_DTYPES).astype(np.float64)
     shape = array.shape
@@ -224,7 +224,7 @@ def _check_points(x: npt.ArrayLike, dimension: int) -> tuple[Reals, tuple[int, .
     return rows, shape
 
 
-def _shaped(values: Reals, shape: tuple[int, ...]) -> float | Reals:
+def shaped(values: Reals, shape: tuple[int, ...]) -> float | Reals:
     """One number a point, in the shape of the points; a Python float for a single one."""
     return float(values[0]) if shape == () else values.reshape(shape)
 

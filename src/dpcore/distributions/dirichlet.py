@@ -16,6 +16,7 @@ from dpcore.distributions._boxes import Bounds
 from dpcore.distributions._cells import Bins, cells_of_records
 from dpcore.distributions._choices import draw_codes
 from dpcore.distributions._results import DrawsRelease
+from dpcore.distributions._simultaneous import UrnLink
 from dpcore.distributions._thresholds import exp_at_least, growth_below
 from dpcore.distributions._urn import Codes, mixed_codes, record_codes, uniform_integers, urn_codes, urn_parents
 from dpcore.errors import ParameterError
@@ -99,7 +100,7 @@ def dirichlet_histogram(
     priors = _check_prior(prior, epsilon, k, cells.m)
     counts = cells.counts(array, threads=threads)
     codes = dirichlet_codes(counts, k, priors, rng=rng)
-    return DrawsRelease(Privacy(epsilon), n, cells.box, cells.places(codes, rng=rng), cells)
+    return DrawsRelease(Privacy(epsilon), n, cells.box, cells.places(codes, rng=rng), cells, link=UrnLink(priors))
 
 
 def dirichlet_codes(counts: Codes, draws: int, prior: float | npt.NDArray[np.float64], *, rng: Stream | None = None) -> Codes:

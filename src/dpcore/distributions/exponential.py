@@ -60,6 +60,11 @@ class SeriesDrawsRelease(SeriesRelease):
     `sample` and `density` are those of the series, `cdf` is the empirical distribution function of the draws.
     """
 
+    def _scale(self) -> float:
+        raise ParameterError(
+            "coefficients must have noise of a known law for intervals and bands; those of draws by l2_exponential have none"
+        )
+
     def _cdf(self, rows: Reals) -> Reals:
         if self.draws is None:
             raise ParameterError("draws must be the draws that the release consists of, got None")

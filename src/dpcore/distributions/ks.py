@@ -17,6 +17,7 @@ from dpcore.distributions._choices import Uniforms
 from dpcore.distributions._ks_levels import Progress, draw_counts
 from dpcore.distributions._records import check_records
 from dpcore.distributions._results import DrawsRelease
+from dpcore.distributions._simultaneous import ScoreLink
 from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy
 from dpcore.rng import resolve
@@ -115,7 +116,7 @@ def ks_exponential(
     stream = resolve(rng)
     counts = draw_counts(cells.counts(array, threads=threads), epsilon, k, stream, progress=progress)[0]
     codes = np.repeat(np.arange(cells.m), counts)[permutation(k, stream)]
-    return DrawsRelease(Privacy(epsilon), len(array), cells.box, cells.places(codes, rng=stream), cells)
+    return DrawsRelease(Privacy(epsilon), len(array), cells.box, cells.places(codes, rng=stream), cells, link=ScoreLink(epsilon))
 
 
 def _check_size(m: int, k: int) -> None:

@@ -14,6 +14,7 @@ from dpcore.distributions._base import check_draws
 from dpcore.distributions._boxes import Bounds
 from dpcore.distributions._cells import Bins, cells_of_records
 from dpcore.distributions._results import DrawsRelease
+from dpcore.distributions._simultaneous import SmoothedLink
 from dpcore.distributions._thresholds import exp_at_least, growth_below
 from dpcore.distributions._urn import Codes, mixed_codes, record_codes, uniform_integers
 from dpcore.errors import ParameterError
@@ -92,7 +93,7 @@ def smoothed_histogram(
     delta = _check_smoothing(smoothing, epsilon, k, cells.m, n)
     counts = cells.counts(array, threads=threads)
     codes = smoothed_codes(counts, k, delta, rng=rng)
-    return DrawsRelease(Privacy(epsilon), n, cells.box, cells.places(codes, rng=rng), cells)
+    return DrawsRelease(Privacy(epsilon), n, cells.box, cells.places(codes, rng=rng), cells, link=SmoothedLink(delta))
 
 
 def smoothed_codes(counts: Codes, draws: int, smoothing: float, *, rng: Stream | None = None) -> Codes:

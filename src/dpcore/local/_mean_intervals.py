@@ -19,11 +19,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore._spread import noise_variance
+from dpcore._spread import laplace_sum_width, log_moments, noise_variance
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     from dpcore._exact.pending import Kind
@@ -54,7 +52,7 @@ def noise_width(kind: Kind, scale: float, n: int, tail: float) -> float:
     if integral and variance <= _NARROW:
         return float(_lattice_width(kind, scale, n, tail) if tail >= _FINE else _chernoff_width(kind, scale, n, tail))
     if kind.endswith("laplace") and n <= _FEW:
-        return _laplace_width(n, tail) * scale + integral / 2
+        return laplace_sum_width(n, tail) * scale + integral / 2
     return _normal_width(variance, 3.0 / n if kind.endswith("laplace") else 0.0, tail) + integral / 2
 
 
@@ -173,17 +171,9 @@ class _Reports:
     def _log_moments(self, t: Reals) -> Reals:
         """Logarithm of E e^(tZ) for one noise Z in widths of the range; for discrete Gaussian noise a bound, see `_chernoff_width`."""
         s = t * (self.scale / (2 * self.half))
-        if self.kind == "laplace":
-            return -np.log1p(-s * s)
-        if self.kind == "discrete_laplace":
-            return _discrete_laplace_moments(s, self.scale)
+        if self.kind in {"laplace", "discrete_laplace"}:
+            return log_moments(self.kind, self.scale, s)
         return s * s / 2
-
-
-def _discrete_laplace_moments(s: Reals, scale: float) -> Reals:
-    """Logarithm of E e^(sZ/scale) = (1 − r)²/((1 − re^(s/scale))(1 − re^(−s/scale))), r = e^(−1/scale), for s in (0, 1)."""
-    logs: Reals = 2 * math.log1p(-math.exp(-1 / scale)) - np.log1p(-np.exp((s - 1) / scale)) - np.log1p(-np.exp(-(s + 1) / scale))
-    return logs
 
 
 def _normal_width(variance: float, excess: float, tail: float) -> float:
@@ -192,27 +182,6 @@ def _normal_width(variance: float, excess: float, tail: float) -> float:
 
     z = -float(special.ndtri(tail))
     return math.sqrt(variance) * (z + max(z**3 - 3 * z, 0.0) * excess / 24)
-
-
-def _laplace_width(n: int, tail: float) -> float:
-    """Quantile of the sum of n Laplace numbers of scale 1.
-
-    It is the difference of two sums of n exponential numbers; when the one is used up the other has k terms left with the probability
-    C(2n − k − 1, n − 1)·2^−(2n − k), and those are a gamma number.
-    """
-    from scipy import special
-
-    k = np.arange(1, n + 1)
-    weights = np.exp(special.gammaln(2 * n - k) - special.gammaln(n) - special.gammaln(n - k + 1) - (2 * n - k) * math.log(2))
-    return _bisected(lambda x: float(weights @ special.gammaincc(k, x)), 60.0 * math.sqrt(n) + 60.0, tail)
-
-
-def _bisected(tail_of: Callable[[float], float], high: float, tail: float) -> float:
-    low = 0.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if tail_of(middle) > tail else (low, middle)
-    return high
 
 
 def _lattice_width(kind: Kind, scale: float, n: int, tail: float) -> int:
@@ -244,5 +213,5 @@ def _chernoff_width(kind: Kind, scale: float, n: int, tail: float) -> int:
         c = scale * math.sqrt(2 * n * digits)
     else:
         s = np.arange(1, 1024) / 1024
-        c = scale * float(((n * _discrete_laplace_moments(s, scale) + digits) / s).min())
+        c = scale * float(((n * log_moments("discrete_laplace", scale, s) + digits) / s).min())
     return max(math.ceil(c * (1 + 1e-9)) - 1, 0)

@@ -62,7 +62,7 @@ def count_intervals(polygon: Polygon, n: int, counts: Counts, level: float) -> A
 
 
 def _count_interval(polygon: Polygon, n: int, count: int, level: float) -> tuple[float, float]:
-    low, high = _over_shares(polygon, *share_limits(count, n, level / 2))
+    low, high = _over_shares(polygon, *(float(limit) for limit in share_limits(count, n, level / 2)))
     if not low < high:
         return low, high
     ends = np.linspace(low, high, STRIPS + 1)
