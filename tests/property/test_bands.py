@@ -83,7 +83,7 @@ def cdf_coverage(n: int, share: float, epsilon: float, kind: str, target: str, c
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0])
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("n", [1, 2, 3, 11])
-@pytest.mark.some(30)
+@pytest.mark.some(16)
 def test_a_band_of_two_cells_covers(n, share, epsilon, kind, target, confidence):
     assert cdf_coverage(n, share, epsilon, kind, target, confidence) >= confidence - 1e-9
 
@@ -155,7 +155,7 @@ def test_the_largest_partial_sum_of_whole_noise():
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["i", "f"])
 @pytest.mark.parametrize(("n", "share", "epsilon"), [(1, 1e-9, 20.0), (2, 0.5, 1.0), (3, 0.0, 1e-3), (25, 0.3, 5.0)])
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 def test_a_band_of_cell_averages_covers_all_cells(n, share, epsilon, kind, target, confidence):
     """The noises of the two cells are independent, so that the coverage is a product, given the counts."""
     total, least = 0.0, 1.0
@@ -229,7 +229,7 @@ DRAWS = [
 @pytest.mark.parametrize("confidence", [0.3, 0.8, 0.99])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("k", "delta", "shares", "n"), DRAWS)
-@pytest.mark.some(12)
+@pytest.mark.some(6)
 def test_bands_of_smoothed_draws_cover(k, delta, shares, n, target, confidence):
     assert draws_coverage(smoothed_law(k, delta), SmoothedLink(delta), shares, n, target, confidence) >= confidence
 
@@ -237,7 +237,7 @@ def test_bands_of_smoothed_draws_cover(k, delta, shares, n, target, confidence):
 @pytest.mark.parametrize("confidence", [0.3, 0.8, 0.99])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("k", "prior", "shares", "n"), DRAWS)
-@pytest.mark.some(10)
+@pytest.mark.some(5)
 def test_bands_of_draws_from_a_posterior_cover(k, prior, shares, n, target, confidence):
     assert draws_coverage(urn_law(k, 10 * prior), UrnLink(10 * prior), shares, n, target, confidence) >= confidence
 
@@ -248,7 +248,7 @@ def test_bands_of_draws_from_a_posterior_cover(k, prior, shares, n, target, conf
     ("k", "epsilon", "shares", "n"),
     [(1, 20.0, (0.5, 0.5), 1), (3, 5.0, (0.0, 0.5, 0.5), 4), (2, 1e-3, (1.0, 0.0), 3), (3, 2.0, (0.3, 0.7), 30)],
 )
-@pytest.mark.some(8)
+@pytest.mark.some(5)
 def test_bands_of_draws_near_in_distance_cover(k, epsilon, shares, n, target, confidence):
     assert draws_coverage(lambda data: law(data, epsilon, k), ScoreLink(epsilon), shares, n, target, confidence) >= confidence
 

@@ -35,10 +35,10 @@ class CdfBand:
         Probability with which the whole band holds.
     target : {"population", "sample"}
         Whose distribution function it holds: that of the law of the records, which must be independent, or of the data set's records.
-    edges : ndarray of float64, shape (m + 1,)
-        Edges of the cells.
+    cells : Cells
+        The m cells at whose edges it has steps.
     lower, upper : ndarray of float64, shape (m + 1,)
-        Ends of the band of the mass below each edge, from 0 to 1.
+        Ends of the band of the mass below each of `edges`, from 0 to 1.
 
     Notes
     -----
@@ -142,6 +142,10 @@ class DensityBand:
     about : str
         What it holds: averages of the density over cells, or a projection onto cosines. It does not hold the density itself, whose
         difference from these is the bias of the cells or of the series.
+    box : Box
+        Bounds of the records.
+    ends : callable
+        Gives the ends, shape (q, 2), at points (q, r) of the box.
     """
 
     confidence: float

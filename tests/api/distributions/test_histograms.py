@@ -17,10 +17,12 @@ from dpcore.distributions import (
     HistogramRelease,
     Release,
     dirichlet_histogram,
+    least_smoothing,
     perturbed_histogram,
     perturbed_masses,
     smoothed_histogram,
 )
+from dpcore.distributions._simultaneous import SmoothedLink
 from dpcore.testing import KeyedRandom
 from support.ids import shown
 
@@ -84,7 +86,8 @@ def test_draws_are_all_that_is_kept():
     assert isinstance(release, DrawsRelease)
     assert release.draws.shape == (60,)
     assert not release.draws.flags.writeable
-    assert {field.name for field in dataclasses.fields(release)} == {"privacy", "n", "box", "draws", "cells", "_masses"}
+    assert {field.name for field in dataclasses.fields(release)} == {"privacy", "n", "box", "draws", "cells", "link", "_masses"}
+    assert release.link == SmoothedLink(least_smoothing(2.0, draws=60, bins=5, n=release.n))  # public numbers alone
     counts = np.histogram(release.draws, release.cells.edges())[0]
     assert np.allclose(release.density((release.cells.edges()[1:] + release.cells.edges()[:-1]) / 2), counts / 60 * 5)
     x = np.linspace(-0.1, 1.1, 97)
