@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
 from dpcore.inference._sample_size import least_allowed, noisy_tail
+from dpcore.inference._tails import laplace_tail
+from dpcore.noise import default_grid
 
 Progress = Callable[[int, int], object]
 Constants = tuple[float, float, float]
@@ -74,6 +77,39 @@ class States:
         least = np.full(self.n + 1, np.inf)
         np.minimum.at(least, distances[inside], self.statistics[inside])
         return float((least + 4 * width * np.arange(self.n + 1)).min())
+
+    def extensions(self, width: float) -> npt.NDArray[np.float64]:
+        """T̂ of every data set: the distances are sums over records, so the minimum is taken over one record after the other."""
+        inside = self.reaches <= width
+        if inside.all():
+            return self.statistics.astype(np.float64)
+        if not inside.any():
+            return np.zeros(len(self.statistics))
+        found = np.where(inside, self.statistics, np.inf).reshape((1 << self.d,) * self.n)
+        for record in range(self.n):
+            found = np.minimum(found, found.min(axis=record, keepdims=True) + 4 * width)
+        return found.reshape(-1)
+
+    def p_value(self, steps: list[Step], statistic: float) -> float:
+        """Return P(a step before the last rejects, or the last has a noisy T̂ of `statistic` or more) under the uniform law, rounded up.
+
+        The law is exact: all data sets are equally likely, and the noises of the steps are independent. `statistic` is that of the last
+        step that was made.
+        """
+        *before, last = steps
+        limits = [(step, step.limit) for step in before] + [(last, statistic)]
+        if not before and last.width >= self.reaches.max():
+            values, counts = np.unique(self.statistics, return_counts=True)
+            return min(1.0, float(_exceeds(values, last, statistic) @ counts) / len(self.statistics) * (1 + 1e-9))
+        accepted = np.ones(len(self.statistics))
+        for step, limit in limits:
+            accepted *= 1 - _exceeds(self.extensions(step.width), step, limit)
+        return min(1.0, float(np.mean(1 - accepted)) * (1 + 1e-9) + 2.0**-50)
+
+
+def _exceeds(values: npt.NDArray[Any], step: Step, limit: float) -> npt.NDArray[np.float64]:
+    """P(T̂ + noise, rounded to its grid, ≥ limit)."""
+    return laplace_tail((limit - default_grid(step.scale) / 2 - values) / step.scale)
 
 
 @dataclass(frozen=True, slots=True)

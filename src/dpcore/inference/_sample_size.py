@@ -27,9 +27,27 @@ def noisy_tail(gap: float, variance: float, scale: float) -> float:
     return float((cantelli + 0.5 * np.exp(-(1 - _SPLITS) * (gap / scale))).min())
 
 
+<<<<<<< HEAD
 def error_bounds(
     n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None, allowed: float = ALLOWED
 ) -> tuple[float, float]:
+=======
+def uniform_tail(gap: float, n: int, d: int, scale: float) -> float:
+    """Bound P(T + r ≥ gap) under the uniform law, for T of unfiltered records and a Laplace r: ½·e^(−gap/b)·E e^(T/b).
+
+    P(r ≥ y) ≤ ½·e^(−y/b) for every y. T is a sum of d independent S² − n, S a sum of n signs. For a normal G, E e^(sS²) = E cosh(√(2s)·G)^n
+    ≤ E e^(nsG²) = (1 − 2ns)^(−1/2). The noise dominates, so this is hardly more than the tail of the noise.
+    """
+    ratio = n / scale
+    if ratio >= 0.25:
+        return 1.0
+    # −x − ½·ln(1 − 2x) = x² + 4x³/3 + 2x⁴ + … as a series, which does not cancel
+    growth = ratio**2 * (1 + 4 * ratio / 3 / (1 - 2 * ratio)) * d
+    return 0.5 * math.exp(min(growth - gap / scale, 1.0)) * (1 + 1e-9)
+
+
+def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None) -> tuple[float, float]:
+>>>>>>> 37395d4 (p-values of private tests and means by the exact law of the noise; intervals of means for a population)
     """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget.
 
     With a level the first is at most that by itself, and the limit of z₃ is the critical value instead of n(n − 1)α²/4. The second is made
@@ -57,7 +75,11 @@ def p_value_bound(statistic: float, n: int, d: int, limits: Thresholds) -> float
     gap = statistic - limits.grid
     if gap <= 0:
         return 1.0
-    return min(1.0, 5 * share + (0.0 if math.isinf(gap) else noisy_tail(gap, 2 * float(n) * (n - 1) * d, limits.third_scale)))
+    if math.isinf(gap):
+        return min(1.0, 5 * share)
+    scale = limits.third_scale
+    tail = min(noisy_tail(gap, 2 * float(n) * (n - 1) * d, scale), uniform_tail(gap, n, d, scale))
+    return min(1.0, 5 * share + tail)
 
 
 def critical_value(n: int, d: int, limits: Thresholds, level: float) -> float | None:

@@ -63,9 +63,10 @@ def lipschitz_uniformity_test(
     Returns
     -------
     TestOutcome
-        The decision. `statistic` is the noisy T̂ of the comparison that decided. `sample_size_needed` is the n from which on the
-        comparisons with the default constants err with probability at most 1/3 on data that lie in every C(Δ), as in Theorem 9.3.2. Such
-        an n is always too large to enumerate.
+        The decision. `statistic` is the noisy T̂ of the comparison that decided, and `p_value` the probability, by the exact law of data
+        and noise under uniformity, that it is so large or larger, or that an earlier comparison rejects. `sample_size_needed` is the n from
+        which on the comparisons with the default constants err with probability at most 1/3 on data that lie in every C(Δ), as in Theorem
+        9.3.2. Such an n is always too large to enumerate.
 
     Raises
     ------
@@ -114,8 +115,10 @@ def lipschitz_uniformity_test(
         )
     comparisons = steps(n, d, epsilon, alpha, factors)
     needed = least_sample_size(d, alpha, epsilon)
-    reject, statistic = _compared(_codes(rows, threads), States(n, d, progress), comparisons, rng)
-    return TestOutcome(reject, statistic, Privacy(epsilon), needed)
+    states = States(n, d, progress)
+    made, statistic = _compared(_codes(rows, threads), states, comparisons, rng)
+    p_value = states.p_value(comparisons[:made], statistic)
+    return TestOutcome(statistic > comparisons[made - 1].limit, statistic, Privacy(epsilon), needed, p_value)
 
 
 def _check_constants(constants: object) -> Constants:
@@ -131,10 +134,11 @@ def _codes(rows: SignRows, threads: int | None) -> npt.NDArray[np.int64]:
     return packed.astype(np.int64) @ (1 << 8 * np.arange(packed.shape[1]))
 
 
-def _compared(codes: npt.NDArray[np.int64], states: States, comparisons: list[Step], rng: Stream | None) -> tuple[bool, float]:
-    distances, noisy = states.distances(codes), 0.0
+def _compared(codes: npt.NDArray[np.int64], states: States, comparisons: list[Step], rng: Stream | None) -> tuple[int, float]:
+    """Return how many comparisons were made, and the noisy statistic of the last one."""
+    distances, statistics = states.distances(codes), []
     for step in comparisons:
-        noisy = noise.laplace(states.extension(distances, step.width), step.scale, rng=rng)
-        if noisy > step.limit:
-            return True, noisy
-    return False, noisy
+        statistics.append(noise.laplace(states.extension(distances, step.width), step.scale, rng=rng))
+        if statistics[-1] > step.limit:
+            break
+    return len(statistics), statistics[-1]

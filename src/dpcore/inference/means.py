@@ -12,8 +12,8 @@ import numpy.typing as npt
 
 from dpcore import accounting, selection
 from dpcore._html import columns_table, guarantee
-from dpcore._spread import check_confidence, half_width
-from dpcore._validation import check_choice, check_integer, check_positive, check_threads
+from dpcore._spread import check_confidence
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference._parameters import (
     Radius,
@@ -23,6 +23,7 @@ from dpcore.inference._parameters import (
     clipping_radius,
     l2_of_equal,
 )
+from dpcore.inference._tails import check_target, half_width_of, noise_p_value, sum_p_value
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy
 from dpcore.sums import ExactSum, clipped_sum
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 Array = npt.NDArray[np.float64]
+Target = Literal["sample", "population"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,31 +71,75 @@ class MeanEstimate:
     scale: float
     n: int
 
-    def interval(self, confidence: float = 0.95) -> Array:
-        """Return an interval for each coordinate of the mean of the clipped records.
+    def interval(self, confidence: float = 0.95, *, target: Target = "sample") -> Array:
+        """Return an interval for each coordinate of the mean of the clipped records, or of their expectation.
 
         Parameters
         ----------
         confidence : float, default 0.95
             Coverage of each interval on its own, in (0, 1).
+        target : {"sample", "population"}, default "sample"
+            Whether to cover the mean of the clipped records of this data set, where the noise alone is random, or the expectation of a
+            clipped record, where records are independent draws.
 
         Returns
         -------
         ndarray of float64, shape (2,) or (d, 2)
-            The lower and upper ends: `value` minus and plus the same half-width. The mean of the clipped records of this data set lies in
-            the interval with probability at least `confidence`. This holds for every data set; the probability is that of the noise.
+            The lower and upper ends: `value` minus and plus the same half-width. The target lies in the interval with probability at least
+            `confidence`, for every data set or every law of the records.
 
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `confidence` is not in (0, 1).
+            If a parameter is outside its range or of the wrong type.
 
         Notes
         -----
-        The interval covers neither what clipping changed nor the population that the records come from: for that, compare
-        `population_stderr`. To cover all d coordinates at once, ask for the confidence 1 − (1 − c)/d.
+        The interval does not cover what clipping changed. For the sample it is that of the exact noise, and for the population that of
+        Hoeffding's and Chernoff's bounds for records in [−R, R] and noise together. To cover all d coordinates at once, ask for the
+        confidence 1 − (1 − c)/d.
         """
-        return _interval(self.value, half_width(self.noise, self.scale, check_confidence(confidence)) / self.n)
+        half = half_width_of(self.noise, self.scale, check_confidence(confidence), check_target(target), n=self.n, radius=self.radius)
+        return _interval(self.value, half / self.n)
+
+    def p_value(self, null: npt.ArrayLike, *, target: Target = "sample") -> float | Array:
+        """Return a p-value for each coordinate of the hypothesis that the mean of the clipped records is `null`.
+
+        Parameters
+        ----------
+        null : float or array_like of float, shape (d,)
+            The hypothetical mean, finite.
+        target : {"sample", "population"}, default "sample"
+            As in `interval`.
+
+        Returns
+        -------
+        float or ndarray of float64, shape (d,)
+            Under the hypothesis it is at most t with probability at most t, for every t: by the exact law of the noise for the sample. It
+            is computed from `value`, so it costs no privacy. An interval of confidence c holds the means with a p-value above 1 − c.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> estimate = mean(np.full(10_000, 0.5), epsilon=1.0, delta=0.0, radius=1.0)
+        >>> bool(estimate.p_value(0.0) < 1e-9), bool(estimate.p_value(estimate.value) > 0.99)
+        (True, True)
+        """
+        value, expected = np.asarray(self.value), check_array("null", null, REAL_DTYPES).astype(np.float64)
+        if not np.isfinite(expected).all() or expected.shape not in {(), value.shape}:
+            raise ParameterError(f"null must be finite and of the shape of value, {value.shape}, got shape {expected.shape}")
+        # what the division by n and the difference round
+        apart = (np.abs(value - expected) - 4 * np.spacing(np.maximum(np.abs(value), np.abs(expected)))) * self.n
+        if check_target(target) == "sample":
+            found = noise_p_value(self.noise, self.scale, apart)
+        else:
+            found = sum_p_value(self.noise, self.scale, apart, n=self.n, radius=self.radius)
+        return float(found) if found.ndim == 0 else found
 
     def _repr_html_(self) -> str:
         value = np.atleast_1d(self.value)
@@ -167,7 +213,8 @@ class SparseMeanEstimate:
         -----
         The intervals cover neither what clipping changed, nor the population, nor coordinates that were not chosen.
         """
-        half = half_width("laplace", self.value_scale, check_confidence(confidence)) / self.n
+        width = half_width_of("laplace", self.value_scale, check_confidence(confidence), "sample", n=self.n, radius=self.radius)
+        half = width / self.n
         return _interval(self.value.data, half + self.radius * 2.0**-50)  # the sums were rounded to multiples of one number
 
     def _repr_html_(self) -> str:
