@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
 from dpcore._html import columns_table, guarantee
+from dpcore._spread import check_confidence
 from dpcore._validation import check_positive, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference import _gram
 from dpcore.inference._parameters import check_records
+from dpcore.inference._regression_limits import RegressionLimits
+from dpcore.inference._tails import check_target
 from dpcore.noise import FLOAT_SCALE
 from dpcore.privacy import Privacy
 from dpcore.sums import ExactSum
@@ -50,6 +53,8 @@ class RegressionEstimate:
         Standard deviations of the noise in X'X, X'y and y'y.
     n : int
         Number of records.
+    limits : object
+        The released statistics, from which `interval` is computed.
     """
 
     value: Array
@@ -59,6 +64,40 @@ class RegressionEstimate:
     residual_scale: float
     scales: tuple[float, float, float]
     n: int
+    limits: RegressionLimits = field(kw_only=True, repr=False)
+
+    def interval(self, confidence: float = 0.95, *, target: Literal["sample", "population"] = "sample") -> Array:
+        """Return intervals of all coefficients, which hold at once.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Probability, in (0, 1), with which all intervals hold at once.
+        target : {"sample", "population"}, default "sample"
+            "sample": the coefficients of least squares on the clipped records of this data set, without noise and ridge; the noise alone is
+            random. "population": those of the best linear prediction of a clipped response by a clipped row, for records that are
+            independent draws of any law; noise and records are random.
+
+        Returns
+        -------
+        ndarray of float64, shape (d, 2)
+            Lower and upper ends. Without a ridge they are about `value`. If the noise is so large that X'X might be singular, all are
+            −inf and inf.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If a parameter is outside its range or of the wrong type.
+
+        Notes
+        -----
+        At the true θ the released b − Aθ = ν − Nθ is normal with a known covariance, so it is within the quantile of χ² with d degrees of
+        freedom, in every direction: that holds for every data set, and needs no law of residuals. For a population, McDiarmid's inequality
+        bounds the sum of x(y − xθ) over the records; there the interval is much longer than `stderr`, which assumes equal variances.
+        Proof: docs/exactness-bands.md.
+        Cost: an inverse and some products of matrices.
+        """
+        return self.limits(check_confidence(confidence), check_target(target))
 
     def _repr_html_(self) -> str:
         columns = {"column": list(range(len(self.value))), "coefficient": self.value.tolist(), "standard error": self.stderr.tolist()}
@@ -131,7 +170,7 @@ def linear_regression(
 
     N the noise in X'X: residuals, noise in X'y, noise in X'X, bias. s² is the residual variance plus one standard deviation of its noise.
     The formula assumes residuals of equal variance, independent of x, and data inside the radii; it does not include the effect of
-    clipping. So these are no exact intervals: simulated ones of nominal 95 % covered 94 % or more.
+    clipping. Simulated intervals of ±2 `stderr` covered 94 % or more; `interval` needs none of these assumptions.
 
     Cost: n·d² multiplications, in blocks of 8192 rows.
 
@@ -212,8 +251,9 @@ def _solved(
     unit, units = y_radius / x_radius, (x_radius**2, x_radius * y_radius, y_radius**2)
     given = tuple(scale * size for scale, size in zip(scales, units, strict=True))
     return RegressionEstimate(
-        theta * unit, privacy, stderr * unit, ridge * x_radius**2, math.sqrt(variance) * y_radius, (given[0], given[1], given[2]), n
-    )
+        theta * unit, privacy, stderr * unit, ridge * x_radius**2, math.sqrt(variance) * y_radius, (given[0], given[1], given[2]), n,
+        limits=RegressionLimits(released.gram, released.cross, scales[:2], n, unit),
+    )  # fmt: skip
 
 
 def _residual_variance(released: _Statistics, theta: Array, scales: tuple[float, float, float], n: int) -> float:
