@@ -18,7 +18,7 @@ from dpcore.testing import KeyedRandom
 from support.kernels import KEY
 
 SMALL = (1e-3, 0.1, 0.1)
-"""Constants with which the loop of Algorithm 9.3.2 runs on data that can be enumerated."""
+"""Constants with which the loop of the algorithm runs on data that can be enumerated."""
 
 
 @pytest.mark.parametrize(

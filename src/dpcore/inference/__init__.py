@@ -1,4 +1,4 @@
-"""Private inference: means, sparse means, regression, tests of distributions, and answers to adaptively chosen queries.
+"""Private inference: means, sparse means, quantiles, regression, tests of distributions, and answers to adaptively chosen queries.
 
 Neighbouring data sets differ by the value of one record; the number of records is public. Sums are exact (`dpcore.sums`), so the
 sensitivities hold for the computed numbers. docs/inference.md has a guide.
@@ -16,11 +16,13 @@ from dpcore.inference.distribution_tests import (
 from dpcore.inference.generalization import generalization_error
 from dpcore.inference.lipschitz_test import lipschitz_uniformity_test
 from dpcore.inference.means import MeanEstimate, SparseMeanEstimate, mean, sparse_mean
+from dpcore.inference.order_statistics import QuantileEstimate, quantiles
 from dpcore.inference.regression import RegressionEstimate, linear_regression
 
 __all__ = [
     "AdaptiveQueries",
     "MeanEstimate",
+    "QuantileEstimate",
     "RegressionEstimate",
     "SparseMeanEstimate",
     "TestOutcome",
@@ -29,6 +31,7 @@ __all__ = [
     "linear_regression",
     "lipschitz_uniformity_test",
     "mean",
+    "quantiles",
     "sample_size_needed",
     "sample_size_order",
     "sign_separation",

@@ -59,8 +59,8 @@ class RegressionLimits:
     def _scatter(self, tail: float) -> float:
         """A c with ‖Σ x_i(y_i − x_iθ)‖ ≤ c(1 + ‖θ‖), but with probability `tail`, for a θ at which the terms have expectation 0.
 
-        They are independent and in a ball of radius R = 1 + ‖θ‖: the norm has an expectation of at most √n·R, and one term moves it by 2R at
-        most (McDiarmid).
+        They are independent and in a ball of radius R = 1 + ‖θ‖: the norm has an expectation of at most √n·R, and one term moves it by at
+        most 2R (McDiarmid).
         """
         return math.sqrt(self.n) * (1 + math.sqrt(2 * math.log(1 / tail))) * _UP
 
