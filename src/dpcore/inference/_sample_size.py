@@ -27,11 +27,6 @@ def noisy_tail(gap: float, variance: float, scale: float) -> float:
     return float((cantelli + 0.5 * np.exp(-(1 - _SPLITS) * (gap / scale))).min())
 
 
-<<<<<<< HEAD
-def error_bounds(
-    n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None, allowed: float = ALLOWED
-) -> tuple[float, float]:
-=======
 def uniform_tail(gap: float, n: int, d: int, scale: float) -> float:
     """Bound P(T + r ≥ gap) under the uniform law, for T of unfiltered records and a Laplace r: ½·e^(−gap/b)·E e^(T/b).
 
@@ -46,8 +41,9 @@ def uniform_tail(gap: float, n: int, d: int, scale: float) -> float:
     return 0.5 * math.exp(min(growth - gap / scale, 1.0)) * (1 + 1e-9)
 
 
-def error_bounds(n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None) -> tuple[float, float]:
->>>>>>> 37395d4 (p-values of private tests and means by the exact law of the noise; intervals of means for a population)
+def error_bounds(
+    n: int, d: int, alpha: float, epsilon: float, delta: float, level: float | None = None, allowed: float = ALLOWED
+) -> tuple[float, float]:
     """Bound P(reject | uniform) and the largest P(accept | product law with ‖ν‖₂ ≥ α), for a total budget.
 
     With a level the first is at most that by itself, and the limit of z₃ is the critical value instead of n(n − 1)α²/4. The second is made

@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dpcore._error_curves import OUTWARDS, ErrorCurve
 from dpcore._series import SeriesT
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import ParameterError
 from dpcore.local import Aggregate, BinaryChannel, Estimate
-from dpcore.local._error_curves import widest_share
-from dpcore.local._limits import CERTAIN
-from dpcore.local._one_bit import expansion
 from dpcore.local.estimates import check_confidence, moved
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax.linear.counts import biased_region, inverted, mean_of_signs, plus_counts, risk_of
+from dpcore.minimax.linear.curves import linear_curve
 from dpcore.minimax.losses import as_loss
 from dpcore.minimax.spaces.certified import Maximiser
 from dpcore.minimax.spaces.polygon import Polygon, trace_polygon
@@ -28,7 +25,7 @@ from dpcore.minimax.spaces.polygon import Polygon, trace_polygon
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dpcore._error_curves import Aim
+    from dpcore._error_curves import Aim, ErrorCurve
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.spaces.models import Model
     from dpcore.rng import Stream
@@ -334,30 +331,7 @@ class LinearEstimator:
         bias = self.bias if model is None else LinearOnModel(self, model, 1).bias
         if bias is None:
             raise ParameterError("bias is not known, so the error has no bound: give the estimator `bias`, or a model=")
-        norm = self.channel.norm
-
-        def rmse(n: int, epsilon: float) -> float:
-            return math.hypot(bias, norm * expansion(epsilon) / math.sqrt(n)) * OUTWARDS
-
-        def width(n: int, epsilon: float) -> float:
-            return 2 * (bias + norm * expansion(epsilon) * widest_share(n, aim.confidence, CERTAIN)) * OUTWARDS
-
-        formulas = {
-            "rmse": "√(bias² + z0²/n), z0 = bound·(e^ε + 1)/(e^ε − 1)",
-            "width": "2·bias + the widest interval of E ℓ, whatever the reports",
-        }
-        return ErrorCurve(
-            rmse if aim.measure == "rmse" else width,
-            what="θ by the mean of one-bit reports",
-            formula=f"{formulas[aim.measure]}, bias = {bias:.4g}",
-            source="Rohde & Steinberger (2020), Section 4; docs/planning.md",
-            epsilon=self.epsilon,
-            sizes=(1, MOST_REPORTS),
-            falls_in_n=aim.measure == "rmse",
-            falls_in_epsilon=True,
-            limit_in_n=f"the bias of {bias:.4g}, for this ℓ; planning.Recipe chooses it anew for each n",
-            limit_in_epsilon="the bias, and one bit about each record",
-        )
+        return linear_curve(bias, self.channel.norm, self.epsilon, aim)
 
     def on(self, model: Model, *, n: int) -> LinearOnModel:
         """Combine the estimator with a model on finitely many points and a number of reports.
