@@ -27,6 +27,8 @@ SECTIONS = {
         "Mechanisms as experiments (2014), Theorem 2, audited: what tests find in outputs stays below what is claimed",
         "Mechanisms as experiments (2014), Theorem 3: testing regions lie inside the region of the guarantee",
         "Mechanisms as experiments (2014), Theorem 4: equal testing regions do not make experiments equal",
+        "Mechanisms as experiments (2014), Theorem 2, distributions: a mechanism is private for drawn data exactly if no test is better",
+        "Mechanisms as experiments (2014), Theorem 3, distributions: testing regions of drawn data lie inside that of the guarantee",
         "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
         "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions give no information about the mechanism",
     ],

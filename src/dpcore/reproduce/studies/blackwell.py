@@ -16,6 +16,7 @@ from dpcore.blackwell import DecisionProblem, Experiment, Sufficiency, from_mech
 from dpcore.blackwell._plots import allowed_region
 from dpcore.privacy import Privacy
 from dpcore.reproduce.counterexamples import distributions, equal_regions, regions_of_distributions
+from dpcore.reproduce.distributional import profiles_of_distributions, regions_inside
 from dpcore.reproduce.draws import normals
 from dpcore.reproduce.regions import ALARM, MISSED, ROUNDING, Pair, beyond, closed, random_experiment, scientific
 from dpcore.reproduce.registry import Study
@@ -28,6 +29,8 @@ TITLES = (
     "Mechanisms as experiments (2014), Theorem 2, audited: what tests find in outputs stays below what is claimed",
     "Mechanisms as experiments (2014), Theorem 3: testing regions lie inside the region of the guarantee",
     "Mechanisms as experiments (2014), Theorem 4: equal testing regions do not make experiments equal",
+    "Mechanisms as experiments (2014), Theorem 2, distributions: a mechanism is private for drawn data exactly if no test is better",
+    "Mechanisms as experiments (2014), Theorem 3, distributions: testing regions of drawn data lie inside that of the guarantee",
     "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
     "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions give no information about the mechanism",
 )
@@ -46,8 +49,10 @@ def sections(setting: Setting) -> Iterator[Section]:
     yield _audited(setting)
     yield _regions(setting)
     yield equal_regions(TITLES[4], setting)
-    yield distributions(TITLES[5], setting)
-    yield regions_of_distributions(TITLES[6])
+    yield profiles_of_distributions(TITLES[5], setting)
+    yield regions_inside(TITLES[6], setting)
+    yield distributions(TITLES[7], setting)
+    yield regions_of_distributions(TITLES[8])
 
 
 # Theorem 1
