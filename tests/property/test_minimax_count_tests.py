@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from dpcore.minimax import Model, _binomial, losses
+from dpcore.minimax.search import count_tests
 from dpcore.minimax.search.count_tests import CountSearch, first_counts
 from dpcore.minimax.search.search import number_of_intervals, outcome_of_empty
 from dpcore.minimax.spaces.certified import Maximiser
@@ -200,6 +202,46 @@ def test_few_programmes_leave_a_valid_outer_polygon():
 
 
 # The search
+
+
+@pytest.mark.parametrize("intervals", [3, 12, 40])
+def test_first_counts_that_interlace_are_the_steps(intervals, monkeypatch):
+    """What the last level alone gives is what all levels give; where the conditions fail it often is not."""
+    levels, wrong, held = count_tests._by_levels, 0, 0
+    for seed in range(20):
+        model, q, pairs = tiny(seed)
+        search = CountSearch(10**6, np.ptp(pairs[:, 0]) / (intervals - 0.5), polygon_of(model, q))
+        ends, expected = search._hypotheses, levels(10**6, intervals, *search._hypotheses)
+        held += count_tests._interlace(*ends)
+        assert np.array_equal(count_tests.step_counts(10**6, intervals, *ends), expected)
+        with monkeypatch.context() as change:  # a twin that takes the last level always
+            change.setattr(count_tests, "_interlace", lambda *_: True)
+            wrong += not np.array_equal(count_tests.step_counts(10**6, intervals, *ends), expected)
+    assert held > 3
+    assert wrong > 3 or intervals == 3
+
+
+@pytest.mark.parametrize("q", [1e-300, 1e-12, 0.01, 0.3, 0.5, 0.999])
+def test_roots_of_likelihood_ratios_rise_by_more_than_they_are_rounded(q):
+    """By `SEPARATE`, and to the next: the first count of 2^40 reports moves, or stays; it never falls."""
+    n = 2**40
+    near = np.minimum(q + count_tests.SEPARATE * np.array([0.0, 1.0, 2.0, 3.0, 1000.0]), 1 - 2.0**-30)
+    for far in (near[-1] + 2.0**-35, near[-1] + (1 - near[-1]) / 3, 1 - 2.0**-53):
+        zero, one = (np.zeros(5), near), (np.full(5, far), np.ones(5))
+        assert (np.diff(first_counts(n, zero, one)) >= 0).all()
+        mirrored = first_counts(n, (np.zeros(5), np.full(5, 1 - far)), (1 - near[::-1], np.ones(5)))
+        assert (np.diff(mirrored) >= 0).all()
+
+
+@pytest.mark.parametrize(("n", "q"), [(10**5, 0.3), (10**7, 0.01), (10**9, 0.77)])
+def test_near_tails_are_near(n, q):
+    first = np.round(n * q + math.sqrt(n * q * (1 - q)) * np.linspace(-7, 7, 57))
+    plain = special.ndtr((first - 0.5 - n * q) / math.sqrt(n * q * (1 - q)))
+    for near, bound in zip(_binomial.NEAR, _binomial.BOUNDS, strict=True):
+        assert np.abs(near(first, n, q) - bound(first, n, q)).max() < 1e-5
+    assert n > 10**8 or np.abs(plain - _binomial.below(first, n, q)).max() > 1e-5  # without the correction
+    few = np.arange(5.0)
+    assert np.array_equal(_binomial.near_below(few, 4, q), _binomial.below(few, 4, q))
 
 
 @pytest.mark.long

@@ -18,6 +18,8 @@ Array = npt.NDArray[Any]
 EPSILON = 1.0
 REPORTS = 5000
 """Number of reports of a data set."""
+MANY = 10**7
+"""Number of reports for which a step is tuned."""
 INTERVALS = 200
 """N of the timed estimators."""
 SOLVER = "clarabel"
@@ -168,6 +170,31 @@ def _build(points: int = 500) -> Benchmark:
     )  # fmt: skip
 
 
+def tune(model: Model) -> BinarySearchEstimator:
+    """Find the step of an estimator from ten million reports."""
+    channel = local.BinaryChannel(EPSILON, np.clip(model.points, -4.0, 4.0).tolist())
+    return BinarySearchEstimator(model, channel, n=MANY)
+
+
+def check_tuned(estimator: BinarySearchEstimator) -> None:
+    """Raise if another step has a smaller risk bound, beyond the tolerance of the search."""
+    for factor in (0.7, 1.4):
+        other = BinarySearchEstimator(estimator.model, estimator.channel, n=estimator.n, step=factor * estimator.step)
+        if not estimator.risk_bound() <= 1.03 * other.risk_bound():
+            raise AssertionError(
+                f"tuned: {factor} times the step has a risk bound of {other.risk_bound():.4g} < {estimator.risk_bound():.4g}"
+            )
+
+
+def _tuned(points: int = 100) -> Benchmark:
+    """From a model of 100 points to an estimator with a tuned step for ten million reports."""
+    return Benchmark(
+        group="minimax", name=f"tuned step, {points} points, n=10^7", size=1, unit="call",
+        inputs=lambda: moment_model(points), ours=lambda made: partial(tune, made), check=lambda _made, result: check_tuned(result),
+        character="whole", quick=False,
+    )  # fmt: skip
+
+
 def _end_to_end(records: int) -> Benchmark:
     """From the model to the estimate on two cores."""
     threads = min(2, _backend.default_threads())
@@ -199,4 +226,5 @@ def minimax_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     yield _walk(max(1, plan.size // 10))
     yield _packed(10 * plan.size)
     yield _build()
+    yield _tuned()
     yield _end_to_end(plan.size)

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from dpcore.errors import DataError, DpcoreError, ParameterError, ParameterTypeError
-from dpcore.local import BinaryChannel, BoundedMean, KaryResponse
+from dpcore.local import BinaryChannel, BoundedMean, FiniteChannel, KaryResponse
 from dpcore.minimax import BinarySearchEstimator, Model, exact_risk, losses, modulus_hellinger, optimal_channel, worst_distribution
+from dpcore.minimax.search import count_tests
 from dpcore.testing import KeyedRandom
 
 GRID = np.linspace(-3.0, 3.0, 25)
@@ -95,6 +96,20 @@ def test_reports_of_the_mechanisms_themselves():
     assert estimator.estimate_reports(packed, packed=True) == estimator.estimate_reports(reports)
 
 
+@cones
+def test_reports_of_finite_channels():
+    for rows in ([[1, 2], [3, 1], [1, 1]], [[4, 1, 1], [1, 4, 1], [1, 1, 4]]):
+        model = Model([0.0, 1.0, 3.0])
+        channel = FiniteChannel(np.array(rows) * (12 // np.sum(rows, axis=1))[:, None])
+        estimator = BinarySearchEstimator(model, channel, n=3000, step=0.5)
+        assert estimator.matrix == pytest.approx(channel.channel(), rel=1e-15)
+        reports = channel.privatize(np.random.default_rng(0).integers(0, 3, (4, 3000)), rng=KeyedRandom(bytes(32)))
+        assert reports.dtype == np.uint8
+        counts = np.stack([channel.aggregate(row).counts for row in reports])
+        assert estimator.estimate_reports(reports, threads=2).tolist() == estimator.estimate(counts).tolist()
+        assert estimator.estimate_reports(reports[0]) == estimator.estimate(counts[:1])[0]
+
+
 # What a channel may be
 
 
@@ -149,6 +164,22 @@ def test_the_tuned_step_is_about_the_best(n):
     tuned = BinarySearchEstimator(MODEL, CHANNEL, n=n, step="tuned")
     others = [BinarySearchEstimator(MODEL, CHANNEL, n=n, step=step) for step in (2.5, 1.1, 0.6, 0.4, 0.3, 0.2, 0.15, 0.1, 0.07)]
     assert tuned.risk_bound() <= 1.03 * min(other.risk_bound() for other in others)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", ["root", "one"])
+def test_the_tuned_step_of_many_reports(rate, monkeypatch):
+    """At n = 10⁷, where N is in the hundreds and thousands, no step costs N², and the best one is found with tails that are near."""
+    monkeypatch.setattr(count_tests, "_by_levels", None)
+    grid = np.linspace(-4.0, 4.0, 100)
+    model = Model.moment(grid, kappa=2.0, C=1.0) if rate == "root" else Model(grid)
+    channel = BinaryChannel(1.0, np.clip(grid, -4.0, 4.0))
+    tuned = BinarySearchEstimator(model, channel, n=10**7)
+    least = 100 if rate == "root" else 3000
+    assert tuned.N > least
+    for factor in (0.6, 1.6):
+        other = BinarySearchEstimator(model, channel, n=10**7, step=factor * tuned.step)
+        assert tuned.risk_bound() <= 1.03 * other.risk_bound()
 
 
 @cones
