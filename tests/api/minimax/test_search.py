@@ -176,7 +176,7 @@ def test_the_tuned_step_of_many_reports(rate, monkeypatch):
     channel = BinaryChannel(1.0, np.clip(grid, -4.0, 4.0))
     tuned = BinarySearchEstimator(model, channel, n=10**7)
     least = 100 if rate == "root" else 3000
-    assert tuned.N > least
+    assert least < tuned.N
     for factor in (0.6, 1.6):
         other = BinarySearchEstimator(model, channel, n=10**7, step=factor * tuned.step)
         assert tuned.risk_bound() <= 1.03 * other.risk_bound()
