@@ -172,7 +172,7 @@ def _build(points: int = 500) -> Benchmark:
 
 def tune(model: Model) -> BinarySearchEstimator:
     """Find the step of an estimator from ten million reports."""
-    channel = local.BinaryChannel(EPSILON, np.clip(model.points, -4.0, 4.0).tolist())
+    channel = local.BinaryChannel(EPSILON, np.clip(np.asarray(model.points), -4.0, 4.0).tolist())
     return BinarySearchEstimator(model, channel, n=MANY)
 
 
