@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Reals = npt.NDArray[np.float64]
+Target = Literal["population", "sample"]
 TARGETS = ("population", "sample")
 SHARES = tuple(i / 16 for i in range(1, 16))
 """Shares of a probability of error that are tried for one of two causes."""
@@ -38,11 +39,11 @@ def with_population(width: Callable[[float], float], n: int, tail: float, target
     return min(width(share * tail) + dkw_width(n, (1 - share) * tail) for share in SHARES)
 
 
-def check_target(target: object) -> str:
+def check_target(target: Target) -> Target:
     """Return what an interval is about, else raise."""
     if target not in TARGETS:
         raise ParameterError(f"target must be 'population' or 'sample', got {target!r}")
-    return str(target)
+    return target
 
 
 class Link(Protocol):

@@ -123,7 +123,7 @@ class CdfBand:
         first = np.searchsorted(self.upper[1:], levels, side="left")
         last = np.searchsorted(self.lower, levels, side="left")
         ends = np.stack([self.edges[first] - room, self.edges[last] + room], axis=-1)
-        return np.clip(ends, box.low[0], box.high[0])
+        return np.asarray(np.clip(ends, box.low[0], box.high[0]))
 
     def _repr_html_(self) -> str:
         return facts_table("Band of a distribution function", _facts(self.confidence, self.target, [("cells", f"{self.cells.m:,}")]))

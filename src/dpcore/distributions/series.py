@@ -157,7 +157,7 @@ class SeriesRelease(Release):
             values = _series_values(coefficients, self.box.to_unit(rows)[:, 0])
             return np.stack([values - half, values + half], axis=-1) / volume
 
-        return DensityBand(confidence, target, f"projection onto {terms} cosines", self.box, ends)  # type: ignore[arg-type]
+        return DensityBand(confidence, target, f"projection onto {terms} cosines", self.box, ends)
 
     def _scale(self) -> float:
         """Scale of the noise of the sums of the cosines."""

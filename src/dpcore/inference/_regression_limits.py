@@ -54,7 +54,7 @@ class RegressionLimits:
             return np.tile([-np.inf, np.inf], (d, 1))
         centre, half = found
         ends = np.stack([centre - half, centre + half], axis=-1) * self.unit
-        return np.nextafter(ends, np.array([-np.inf, np.inf]))
+        return np.asarray(np.nextafter(ends, np.array([-np.inf, np.inf])))
 
     def _scatter(self, tail: float) -> float:
         """A c with ‖Σ x_i(y_i − x_iθ)‖ ≤ c(1 + ‖θ‖), but with probability `tail`, for a θ at which the terms have expectation 0.
@@ -70,7 +70,7 @@ class RegressionLimits:
 
         d, (sigma, nu) = len(self.cross), self.scales
         try:
-            inverse = np.linalg.inv(self.gram)
+            inverse = np.asarray(np.linalg.inv(self.gram), np.float64)
         except np.linalg.LinAlgError:
             return None
         if not np.isfinite(inverse).all():

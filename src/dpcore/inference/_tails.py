@@ -19,15 +19,16 @@ if TYPE_CHECKING:
 
 UP = 1 + 1e-9
 """More than all roundings of a tail."""
+Target = Literal["sample", "population"]
 TARGETS = ("sample", "population")
 _SLOPES = np.concatenate([np.geomspace(2.0**-40, 0.5, 4096), 1 - np.geomspace(0.5, 2.0**-20, 1024)])
 
 
-def check_target(target: object) -> str:
+def check_target(target: Target) -> Target:
     """Return what an interval or a p-value is about, else raise."""
     if target not in TARGETS:
         raise ParameterError(f"target must be 'sample' or 'population', got {target!r}")
-    return str(target)
+    return target
 
 
 def laplace_tail(y: npt.ArrayLike) -> Array:
