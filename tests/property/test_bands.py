@@ -83,7 +83,7 @@ def cdf_coverage(n: int, share: float, epsilon: float, kind: str, target: str, c
 @pytest.mark.parametrize("epsilon", [1e-3, 1.0, 20.0])
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("n", [1, 2, 3, 11])
-@pytest.mark.some(16)
+@pytest.mark.some(14)
 def test_a_band_of_two_cells_covers(n, share, epsilon, kind, target, confidence):
     assert cdf_coverage(n, share, epsilon, kind, target, confidence) >= confidence - 1e-9
 
@@ -116,6 +116,7 @@ def test_a_band_of_three_cells_covers_both_edges_at_once(target):
     assert (least if target == "sample" else total) >= confidence
 
 
+@pytest.mark.long
 def test_the_largest_partial_sum_against_its_law():
     """Two Laplace numbers by quadrature, and more on a grid: both know no inequality."""
     assert largest_sum_width("laplace", 1.0, 1, 0.05) == pytest.approx(math.log(20.0))
@@ -154,8 +155,8 @@ def test_the_largest_partial_sum_of_whole_noise():
 @pytest.mark.parametrize("confidence", [0.5, 0.95])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ["i", "f"])
-@pytest.mark.parametrize(("n", "share", "epsilon"), [(1, 1e-9, 20.0), (2, 0.5, 1.0), (3, 0.0, 1e-3), (25, 0.3, 5.0)])
-@pytest.mark.some(5)
+@pytest.mark.parametrize(("n", "share", "epsilon"), [(1, 1e-9, 20.0), (2, 0.5, 1.0), (3, 0.0, 1e-3), (8, 0.3, 5.0)])
+@pytest.mark.some(2)
 def test_a_band_of_cell_averages_covers_all_cells(n, share, epsilon, kind, target, confidence):
     """The noises of the two cells are independent, so that the coverage is a product, given the counts."""
     total, least = 0.0, 1.0
@@ -229,7 +230,7 @@ DRAWS = [
 @pytest.mark.parametrize("confidence", [0.3, 0.8, 0.99])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("k", "delta", "shares", "n"), DRAWS)
-@pytest.mark.some(6)
+@pytest.mark.some(4)
 def test_bands_of_smoothed_draws_cover(k, delta, shares, n, target, confidence):
     assert draws_coverage(smoothed_law(k, delta), SmoothedLink(delta), shares, n, target, confidence) >= confidence
 
@@ -237,7 +238,7 @@ def test_bands_of_smoothed_draws_cover(k, delta, shares, n, target, confidence):
 @pytest.mark.parametrize("confidence", [0.3, 0.8, 0.99])
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("k", "prior", "shares", "n"), DRAWS)
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 def test_bands_of_draws_from_a_posterior_cover(k, prior, shares, n, target, confidence):
     assert draws_coverage(urn_law(k, 10 * prior), UrnLink(10 * prior), shares, n, target, confidence) >= confidence
 
@@ -248,7 +249,7 @@ def test_bands_of_draws_from_a_posterior_cover(k, prior, shares, n, target, conf
     ("k", "epsilon", "shares", "n"),
     [(1, 20.0, (0.5, 0.5), 1), (3, 5.0, (0.0, 0.5, 0.5), 4), (2, 1e-3, (1.0, 0.0), 3), (3, 2.0, (0.3, 0.7), 30)],
 )
-@pytest.mark.some(5)
+@pytest.mark.some(3)
 def test_bands_of_draws_near_in_distance_cover(k, epsilon, shares, n, target, confidence):
     assert draws_coverage(lambda data: law(data, epsilon, k), ScoreLink(epsilon), shares, n, target, confidence) >= confidence
 
@@ -274,7 +275,7 @@ def test_broken_links_do_not_cover():
 
 def test_intervals_of_coefficients_cover():
     """Records at both ends: a coefficient is a binomial count, and the noise has a closed form, so its coverage is a sum."""
-    for n, share, epsilon, confidence in itertools.product((1, 2, 3, 50), SHARES, (1e-3, 1.0, 20.0), (0.5, 0.95)):
+    for n, share, epsilon, confidence in itertools.product((1, 3, 50), (0.0, 1e-9, 0.5), (1e-3, 20.0), (0.5, 0.95)):
         scale = SeriesRelease(Privacy(epsilon), n, BOX, np.zeros(1))._scale() / n
         for target in TARGETS:
             half = reach_of(n, epsilon, confidence, target)
@@ -305,7 +306,7 @@ def band_coverage(terms: int, tail: float, width: float) -> float:
     return float(np.mean(np.abs(noise @ basis).max(axis=1) <= width))
 
 
-@pytest.mark.parametrize("terms", [1, 2, 7])
+@pytest.mark.parametrize("terms", [1, pytest.param(2, marks=pytest.mark.long), pytest.param(7, marks=pytest.mark.long)])
 def test_the_noise_of_a_series_stays_within_its_width(terms):
     for tail in (0.5, 0.05):
         width = _simultaneous.series_noise_width(1.0, terms, tail)
@@ -319,7 +320,7 @@ def test_the_noise_of_a_series_stays_within_its_width(terms):
 
 def test_the_band_of_a_series_of_one_term_has_a_closed_form():
     """n records at 0 and 1, one term: the largest error is at the ends, √2 times that of the coefficient."""
-    for n, share, epsilon, target in itertools.product((1, 2, 3, 30), SHARES, (1e-3, 1.0, 20.0), TARGETS):
+    for n, share, epsilon, target in itertools.product((1, 3, 30), (0.0, 0.5), (1e-3, 20.0), TARGETS):
         released = SeriesRelease(Privacy(epsilon), n, BOX, np.zeros(1))
         half = float(np.diff(released.density_band(0.9, target=target)(0.3))[0]) / 2 / math.sqrt(2)
         scale, weights = released._scale() / n, stats.binom.pmf(np.arange(n + 1), n, share)

@@ -64,7 +64,7 @@ SETTINGS = [
 @pytest.mark.parametrize("confidence", [0.3, 0.8, 0.99])
 @pytest.mark.parametrize("q", [0.5, 0.01, 0.9])
 @pytest.mark.parametrize(("n", "epsilon", "shares"), SETTINGS)
-@pytest.mark.some(11)
+@pytest.mark.some(8)
 def test_intervals_cover_the_quantile_of_the_population_and_of_the_data(n, epsilon, shares, q, confidence):
     assert coverage(shares, n, q, epsilon, confidence) >= confidence
     assert coverage(shares, n, q, epsilon, confidence, target="sample") >= confidence

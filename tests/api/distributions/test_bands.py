@@ -126,6 +126,7 @@ def test_bad_input():
 
 
 @pytest.mark.parametrize(("n", "epsilon"), [(1, 1e-6), (1, 700.0), (3, 20.0), (1000, 1e-3)])
+@pytest.mark.some(2)
 def test_extremes(n, epsilon):
     data = DATA[:n]
     for noise in ("laplace", "discrete_laplace"):
@@ -136,6 +137,6 @@ def test_extremes(n, epsilon):
             assert ends.min() >= 0
             assert ends.max() <= 1
             assert np.isfinite(released.density_band(confidence)(0.3)).all()
-    series = distributions.orthogonal_series(data, epsilon, (0, 1), terms=300)
+    series = distributions.orthogonal_series(data, epsilon, (0, 1), terms=40)
     assert np.isfinite(series.density_band(1 - 2**-50)(0.3)).all()
     assert np.isfinite(series.interval(1 - 2**-50)).all()
