@@ -58,9 +58,17 @@ def cases(kind: Callable[..., Any], columns: Callable[[Any, Array], Array], *par
     return [Case(kind(e, *parameters, **sizes), kind(1.1 * e, *parameters, **sizes), columns) for e in (0.5, 3.0)]
 
 
+def staircase(epsilon: float) -> local.FiniteChannel:
+    """Six inputs, nine outcomes; each input has a third of them e^ε times as often as the others."""
+    likely = np.arange(54).reshape(6, 9) * 5 % 9 < 3
+    rows = np.where(likely, 1.0, np.exp(-epsilon))
+    return local.FiniteChannel.at_level(rows / rows.sum(axis=1, keepdims=True), epsilon)
+
+
 CASES = [
     *cases(local.BinaryResponse, as_codes),
     *cases(local.BinaryChannel, as_codes, (0.5, -2.0, 1.0, 2.0)),
+    *cases(staircase, as_codes),
     *cases(local.KaryResponse, as_codes, k=2),
     *cases(local.KaryResponse, as_codes, k=5),
     *cases(local.KaryResponse, as_codes, k=16),
