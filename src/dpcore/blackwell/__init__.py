@@ -9,12 +9,14 @@ from dpcore.blackwell.experiment import Experiment
 from dpcore.blackwell.power import max_power
 from dpcore.blackwell.regions import Region
 from dpcore.blackwell.sufficiency import DecisionProblem, Sufficiency, is_sufficient
+from dpcore.blackwell.trade_offs import TradeOff
 
 __all__ = [
     "DecisionProblem",
     "Experiment",
     "Region",
     "Sufficiency",
+    "TradeOff",
     "from_mechanism",
     "is_sufficient",
     "max_power",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXTRA_MISSING = "plot_region needs the extra `report`: pip install 'dpcore[report]'"
 ALLOWED, TESTS, INK, MUTED = "#e8ebf0", "#1f5fb8", "#1a2029", "#5c6675"
+COLOURS = (TESTS, "#c2571a", "#2e7d4f", "#8a3ffc", INK)
 SIZE = (4.2, 4.6)
 """Inches."""
 
@@ -36,7 +37,7 @@ def draw_regions(regions: Sequence[Points], epsilon: float, delta: float, target
     """Draw regions, each given by its corners, inside R(ε, δ): on axes, or into a file. Return the axes or the path."""
     if isinstance(target, str | os.PathLike):
         path = Path(target)
-        figure = _figure()
+        figure = new_figure()
         _draw(figure.subplots(), regions, epsilon, delta)
         figure.savefig(path)
         return path
@@ -46,7 +47,16 @@ def draw_regions(regions: Sequence[Points], epsilon: float, delta: float, target
     return target
 
 
-def _figure() -> Any:
+def draw_curves(axes: Any, curves: Sequence[tuple[str, Points]]) -> None:
+    """Draw named trade-off curves, each given by its corners."""
+    for place, (name, corners) in enumerate(curves):
+        axes.plot(*corners.T, color=COLOURS[place % len(COLOURS)], linewidth=1.3, zorder=3, label=name)
+    axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=2, label="tests that ignore the outcome")
+    _frame(axes, "level, P_FA", "missed detection, P_MD")
+
+
+def new_figure() -> Any:
+    """Return an empty figure, or raise if matplotlib is missing."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
@@ -62,11 +72,15 @@ def _draw(axes: Any, regions: Sequence[Points], epsilon: float, delta: float) ->
         axes.fill(*corners.T, color=TESTS, alpha=min(0.2, 0.6 / len(regions)), linewidth=0, zorder=2)
         axes.plot(*closed.T, color=TESTS, linewidth=1.2, zorder=3, label=label)
     axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=4, label="tests that ignore the outcome")
+    _frame(axes, "missed detection, P_MD", "false alarm, P_FA")
+
+
+def _frame(axes: Any, x_label: str, y_label: str) -> None:
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
-    axes.set_xlabel("missed detection, P_MD", color=INK, fontsize=8.5)
-    axes.set_ylabel("false alarm, P_FA", color=INK, fontsize=8.5)
+    axes.set_xlabel(x_label, color=INK, fontsize=8.5)
+    axes.set_ylabel(y_label, color=INK, fontsize=8.5)
     axes.tick_params(length=0, pad=4, labelsize=8, labelcolor=MUTED)
     for spine in axes.spines.values():
         spine.set_visible(False)
