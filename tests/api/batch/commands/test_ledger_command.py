@@ -9,7 +9,7 @@ import sqlite3
 import pytest
 
 from dpcore import BudgetError, Privacy, __version__
-from dpcore.accounting import Budget, Ledger, zcdp_rho
+from dpcore.accounting import Budget, GaussianPrivacy, Ledger, mu_pure, zcdp_rho
 from dpcore.query.page import ledger_shown
 from support.crashes import sealed
 from support.jobs import Workplace
@@ -191,6 +191,10 @@ def test_a_ledger_that_another_process_made_just_now(place, monkeypatch):
         (("--epsilon", "much"), "not a valid float"),
         ((), "--epsilon"),
         (("--rho", "nan"), "rho must be in"),
+        (("--mu", -1), "mu must be in"),
+        (("--mu", 0), "--mu must be positive"),
+        (("--mu", 1, "--rho", 1), "--rho is a budget by itself: leave out --mu"),
+        (("--mu", 1, "--epsilon", 1), "--mu is a budget by itself: leave out --epsilon"),
     ],
 )
 def test_parameters_that_make_no_budget(place, arguments, message):
@@ -198,6 +202,54 @@ def test_parameters_that_make_no_budget(place, arguments, message):
     assert done.code == 2
     assert message in done.err
     assert not (place.folder / "b.ledger").exists()
+
+
+def test_a_ledger_of_gaussian_privacy(place):
+    done = place.dpcore("ledger", "create", "b.ledger", "--mu", 0.5, "--failure-delta", 1e-7, "--table")
+    assert done.code == 0, done.err
+    assert "a budget of mu 0.5, delta 1e-07; kind gdp" in done.out
+    with Ledger(place.folder / "b.ledger").spend(GaussianPrivacy(0.3), what="a mean"):
+        pass
+    shown = place.dpcore("ledger", "show", "b.ledger", "--table").out
+    assert "kind gdp: squares of mu and the delta of failures add up" in shown
+    assert "remaining   mu 0.4" in shown
+    assert "0.045" in shown  # the rho of the spend, half its square
+
+
+GAUSSIAN_JOB = """
+version = 1
+[input]
+path = "t.csv"
+[output]
+path = "out.json"
+[ledger]
+path = "b.ledger"
+[privacy]
+max_epsilon = 1.5
+max_delta = 1e-7
+accounting = "zcdp"
+[[query]]
+name = "x"
+kind = "histogram"
+column = "x"
+categories = [1, 2, 3]
+missing = 1
+unknown = 1
+epsilon = 0.25
+"""
+
+
+def test_a_job_pays_in_a_ledger_of_gaussian_privacy(place):
+    """By its (ε, δ): the ρ of its answers would be taken for a μ."""
+    ledger = Ledger.create(place.folder / "b.ledger", mu=3.0, failure_delta=1e-6)
+    (place.folder / "t.csv").write_text("x\n1\n2\n3\n")
+    (place.folder / "job.toml").write_text(GAUSSIAN_JOB)
+    done = place.dpcore("release", "job.toml")
+    assert done.code == 0, done.said
+    [entry] = ledger.entries()
+    assert entry.epsilon is not None
+    assert ledger.spent.mu == pytest.approx(mu_pure(entry.epsilon), rel=1e-12)
+    assert ledger.spent.mu > 0.2
 
 
 def test_what_is_no_ledger(place):
