@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,11 +27,15 @@ def tail_slack(n: int) -> float:
 
 def least_probability(hits: int, n: int, rate: float) -> float:
     """Return the lower Clopper-Pearson bound: it exceeds the probability of a hit with probability at most `rate`."""
+    from scipy import special
+
     return 0.0 if hits == 0 else float(special.betaincinv(hits, n - hits + 1, rate)) * (1 - SLACK)
 
 
 def greatest_probability(hits: int, n: int, rate: float) -> float:
     """Return the upper Clopper-Pearson bound: it is below the probability of a hit with probability at most `rate`."""
+    from scipy import special
+
     return 1.0 if hits == n else min(1.0, float(special.betainccinv(hits + 1, n - hits, rate)) * (1 + SLACK))
 
 
@@ -48,6 +51,8 @@ def share_limits(hits: npt.ArrayLike, n: int, rate: float) -> tuple[Reals, Reals
 
 
 def _least_shares(counts: Reals, n: int, rate: float) -> Reals:
+    from scipy import special
+
     some, allowed, step = counts > 0, rate / tail_slack(n), _STEP
     first = np.where(some, special.betaincinv(np.maximum(counts, 1), n - np.maximum(counts, 1) + 1, rate), 0.0)
     found = first
@@ -63,6 +68,8 @@ def quantile_ranks(q: float, n: int, rate: float) -> tuple[int, int]:
     P(X < ξ) ≤ q ≤ P(X ≤ ξ). X_(l) > ξ means that fewer than l draws are at most ξ, which is at most as likely as Bin(n, q) < l, and
     X_(u) < ξ that at least u are below ξ: at most P(Bin(n, q) ≥ u). So ties do no harm.
     """
+    from scipy import special
+
     allowed = rate / tail_slack(n)
 
     def below(m: int) -> float:

@@ -70,7 +70,7 @@ def test_intervals_of_several_coefficients_cover_at_once(d, scales):
     # The broken twin forgets the noise in X'X or in X'y, whichever is larger here.
     claimed = (0.0, scales[1]) if scales[0] > scales[1] else (scales[0], 0.0)
     broken = simulated(x, y, scales, 0.6, runs, claimed=claimed)
-    assert stats.binomtest(round(broken * runs), runs, 0.6, alternative="less").pvalue < 1e-6
+    assert stats.binomtest(round(broken * runs), runs, 0.6, alternative="less").pvalue < 1e-4
 
 
 def test_intervals_of_a_population_cover_and_those_of_the_sample_do_not():
