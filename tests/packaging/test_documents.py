@@ -152,6 +152,7 @@ def test_every_name_of_releases_is_on_their_page():
         "exactness-ks",
         "exactness-tests",
         "exactness-adaptive",
+        "exactness-lower-bounds",
         "auditing",
         "batch",
         "tables",

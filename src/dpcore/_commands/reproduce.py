@@ -16,8 +16,11 @@ NAME is one of the studies below, or `all`.
 
 \b
     blackwell             Mechanisms as experiments: their order, profiles, testing regions and audits.
+    lemmas                Lemmas of the chapter with their constants: peeling, Laplace tails, product distributions.
+    lower-bounds          What no private mean can do, and the tracing attack that shows it.
     privacy-cost          The cost of privacy for the mean, and the rates of the theorems.
     tests                 How often private tests of distributions reject, and how many records they need.
+    sample-sizes          How many records private tests need: orders, and proved lower bounds.
     minimax               Estimation under local privacy: bounds, risks and the binary search of tests.
     privacy-loss          The privacy loss of an output as a random number, and why k answers cost √k.
     overfitting           An adaptive analyst overfits a sample, and does not overfit one behind private answers.

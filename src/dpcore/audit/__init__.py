@@ -2,8 +2,9 @@
 
 from dpcore.audit._results import AuditEvent, AuditResult
 from dpcore.audit.lower_bound import audit, repeat
+from dpcore.audit.tracing import TracingAttack
 
-__all__ = ["AuditEvent", "AuditResult", "audit", "repeat"]
+__all__ = ["AuditEvent", "AuditResult", "TracingAttack", "audit", "repeat"]
 
 
 def __dir__() -> list[str]:

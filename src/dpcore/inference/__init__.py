@@ -13,25 +13,33 @@ from dpcore.inference.distribution_tests import (
     sign_separation,
     uniformity_test,
 )
+from dpcore.inference.functional import FunctionalEstimate, functional_regression
 from dpcore.inference.generalization import generalization_error
 from dpcore.inference.lipschitz_test import lipschitz_uniformity_test
+from dpcore.inference.lower_bounds import MeanLowerBound, mean_lower_bound
 from dpcore.inference.means import MeanEstimate, SparseMeanEstimate, mean, sparse_mean
 from dpcore.inference.order_statistics import QuantileEstimate, quantiles
+from dpcore.inference.record_bounds import sample_size_lower_bound
 from dpcore.inference.regression import RegressionEstimate, linear_regression
 
 __all__ = [
     "AdaptiveQueries",
+    "FunctionalEstimate",
     "MeanEstimate",
+    "MeanLowerBound",
     "QuantileEstimate",
     "RegressionEstimate",
     "SparseMeanEstimate",
     "TestOutcome",
+    "functional_regression",
     "generalization_error",
     "identity_test",
     "linear_regression",
     "lipschitz_uniformity_test",
     "mean",
+    "mean_lower_bound",
     "quantiles",
+    "sample_size_lower_bound",
     "sample_size_needed",
     "sample_size_order",
     "sign_separation",

@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
 from dpcore._html import facts_table, guarantee
-from dpcore._validation import check_integer, check_positive, check_real, check_threads
+from dpcore._validation import check_choice, check_integer, check_positive, check_real, check_threads
 from dpcore.inference._parameters import check_records
 from dpcore.inference._sample_size import least_sample_size, p_value_bound
 from dpcore.inference._signs import SignRows, Sums, check_signs
@@ -320,8 +320,8 @@ def sample_size_needed(epsilon: float, delta: float, *, d: int, alpha: float, le
     return least_sample_size(d, _check_alpha(alpha, math.sqrt(d)), epsilon, delta, _check_level(level, (epsilon, delta)))
 
 
-def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
-    """Return √d/α² + d^¼/(αε): the order of Private inference (chapter 9), Theorem 9.3.4, without its logarithms and constant.
+def sample_size_order(epsilon: float, *, d: int, alpha: float, method: Literal["efficient", "optimal"] = "efficient") -> float:
+    """Return an order of Private inference (chapter 9) of the number of records, without its logarithms and constant.
 
     Parameters
     ----------
@@ -331,6 +331,8 @@ def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
         Number of signs of a record, in [1, 2^40].
     alpha : float
         Separation in [2^-40, √d].
+    method : {"efficient", "optimal"}, default "efficient"
+        √d/α² + d^¼/(αε) of Theorem 9.3.4, or √d/α² + d^⅓/(α^(4/3)ε^⅔) + 1/(αε) of Theorems 9.3.2 and 9.3.3.
 
     Returns
     -------
@@ -344,17 +346,20 @@ def sample_size_order(epsilon: float, *, d: int, alpha: float) -> float:
 
     Notes
     -----
-    Cost: a few operations.
+    Cost: a few operations. `sample_size_lower_bound` has constants, and is proved.
 
     Examples
     --------
-    >>> sample_size_order(1.0, d=16, alpha=0.5)
-    20.0
+    >>> sample_size_order(1.0, d=16, alpha=0.5), round(sample_size_order(1.0, d=27, alpha=1.0, method="optimal"), 3)
+    (20.0, 9.196)
     """
     d = check_integer("d", d, low=1, high=2**40)
     alpha = _check_alpha(alpha, math.sqrt(d))
     epsilon = check_real("epsilon", epsilon, low=2.0**-60, high=2.0**60)
-    return math.sqrt(d) / alpha**2 + math.sqrt(math.sqrt(d)) / (alpha * epsilon)
+    root = math.sqrt(d) / alpha**2
+    if check_choice("method", method, ("efficient", "optimal")) == "efficient":
+        return root + math.sqrt(math.sqrt(d)) / (alpha * epsilon)
+    return root + math.pow(root / epsilon, 2 / 3) + 1 / (alpha * epsilon)
 
 
 def _check_alpha(alpha: object, largest: float) -> float:

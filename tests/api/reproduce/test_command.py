@@ -32,6 +32,18 @@ SECTIONS = {
         "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
         "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions give no information about the mechanism",
     ],
+    "lemmas": [
+        "Private inference (chapter 9), Lemma A.6: what peeling leaves out is hardly larger than what it takes",
+        "Private inference (chapter 9), Lemma A.7: how large Laplace noise is",
+        "Private inference (chapter 9), Lemma A.8: the distance of product distributions and that of their means",
+    ],
+    "lower-bounds": [
+        "Private inference (chapter 9), Theorem 9.2.1: no private mean has a smaller risk than d²ln(1/δ)/(n²ε²)",
+        "Private inference (chapter 9), Lemma A.3: an accurate mean betrays its records",
+        "Private inference (chapter 9), Theorem 9.2.3: no private sparse mean has a risk that does not depend on d",
+        "Private inference (chapter 9), Lemma A.4: scores of records in the data, and of others",
+        "Private inference (chapter 9), Lemma A.5: privacy bounds the scores of records in the data",
+    ],
     "privacy-cost": [
         "Private inference (chapter 9), Theorem 9.2.2, bounded values: risk of a private mean",
         "Private inference (chapter 9), Theorem 9.2.2, sub-Gaussian values: risk of a private mean",
@@ -42,6 +54,10 @@ SECTIONS = {
         "Private inference (chapter 9), Theorem 9.3.2: the test by Lipschitz extension, on data that can be enumerated",
         "Private inference (chapter 9), Theorem 9.3.4, power: how often the private test of uniformity rejects",
         "Private inference (chapter 9), Theorem 9.3.4, sample size: how many records the private test of uniformity needs",
+    ],
+    "sample-sizes": [
+        "Private inference (chapter 9), Theorem 9.3.2, order: the records that the test by Lipschitz extension needs",
+        "Private inference (chapter 9), Theorem 9.3.3: no private test needs fewer records",
     ],
     "minimax": [
         "Steinberger (2019), Abbildung 3.1: the intervals of a binary search of tests",
@@ -54,16 +70,16 @@ SECTIONS = {
         "Steinberger (2019), Satz 3.13: the best bit of a record",
         "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
     ],
+    "privacy-loss": [
+        "Stemmer (lecture 6), Claim 3: it is enough that large privacy losses are rare",
+        "Stemmer (lecture 6), Claim 4: the mean privacy loss of a private answer is at most 2ε²",
+        "Stemmer (lecture 6), Claim 4, two Laplace densities: k answers tell about as much as one with √k times the ε",
+    ],
     "overfitting": [
         "Stemmer (lecture 6), Claim 6: private answers stay near the sample's averages",
         "Stemmer (lecture 6), Claim 8: NoisyArgmax finds a query that is nearly the best",
         "Stemmer (lecture 6), Theorem 9: private answers stay near the population's averages",
         "Stemmer (lecture 6), Theorem 10: a query chosen by private answers does not overfit",
-    ],
-    "privacy-loss": [
-        "Stemmer (lecture 6), Claim 3: it is enough that large privacy losses are rare",
-        "Stemmer (lecture 6), Claim 4: the mean privacy loss of a private answer is at most 2ε²",
-        "Stemmer (lecture 6), Claim 4, two Laplace densities: k answers tell about as much as one with √k times the ε",
     ],
     "generalization": [
         "Stemmer (lecture 6), Theorem 9, corollary: √k/α² records answer k adaptive queries with accuracy α",
