@@ -147,6 +147,7 @@ def test_every_name_of_releases_is_on_their_page():
         "mechanisms-as-experiments",
         "minimax",
         "heavy-tailed-mean",
+        "private-regression",
         "exactness-minimax",
         "exactness-density",
         "exactness-ks",

@@ -16,6 +16,7 @@ NAME is one of the studies below, or `all`.
 
 \b
     blackwell             Mechanisms as experiments: their order, profiles, testing regions and audits.
+    exercises             The functional mechanism, private regression on real data, and accuracy against privacy.
     lemmas                Lemmas of the chapter with their constants: peeling, Laplace tails, product distributions.
     lower-bounds          What no private mean can do, and the tracing attack that shows it.
     privacy-cost          The cost of privacy for the mean, and the rates of the theorems.

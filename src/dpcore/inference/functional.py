@@ -179,7 +179,9 @@ def functional_regression(
     The ridge is λ = max(0, 4√2·b − λ_min), b the scale of the noise in Q and λ_min its least eigenvalue, so that the objective has a
     minimum. The source adds 4√2·b always, and drops directions in which Q still has a negative eigenvalue.
 
-    `linear_regression` has less noise if (ε, δ) will do. Cost: n·d² multiplications, in blocks of 8192 rows.
+    `linear_regression` has less noise if (ε, δ) will do.
+
+    Cost: n·d² multiplications, in blocks of 8192 rows.
 
     References
     ----------

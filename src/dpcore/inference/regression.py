@@ -170,7 +170,8 @@ def linear_regression(
 
     N the noise in X'X: residuals, noise in X'y, noise in X'X, bias. s² is the residual variance plus one standard deviation of its noise.
     The formula assumes residuals of equal variance, independent of x, and data inside the radii; it does not include the effect of
-    clipping. Simulated intervals of ±2 `stderr` covered 94 % or more; `interval` needs none of these assumptions.
+    clipping. Simulated intervals of ±2 `stderr` covered 94 % or more; with strongly correlated columns and a ridge `stderr` may be too
+    small by a factor of two and more, since its bias comes from coefficients that the ridge has shrunk. `interval` needs no assumption.
 
     Cost: n·d² multiplications, in blocks of 8192 rows.
 

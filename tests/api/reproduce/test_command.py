@@ -32,6 +32,11 @@ SECTIONS = {
         "Mechanisms as experiments (2014), Lemma 1: under distributions of data bases the order is kept, and may be made up",
         "Mechanisms as experiments (2014), Theorem 5: testing regions of distributions give no information about the mechanism",
     ],
+    "exercises": [
+        "Private inference (chapter 9), Exercise 2: the functional mechanism perturbs the coefficients of an objective",
+        "Private inference (chapter 9), Exercise 5: private linear regression on simulated and on real data",
+        "Private inference (chapter 9), Exercise 6: accuracy of a mean against what it tells about its records",
+    ],
     "lemmas": [
         "Private inference (chapter 9), Lemma A.6: what peeling leaves out is hardly larger than what it takes",
         "Private inference (chapter 9), Lemma A.7: how large Laplace noise is",

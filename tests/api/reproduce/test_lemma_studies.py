@@ -106,3 +106,22 @@ def test_the_corrected_lemma_holds_for_random_close_laws():
         inside[moved] = inside.get(moved, Fraction(0)) + delta
         for limit in (Fraction(0), Fraction(5), Fraction(50), Fraction(300)):
             assert transferred(inside, outside, epsilon, delta, limit, printed=False) >= -1e-9
+
+
+# Lemma A.2
+
+
+@pytest.mark.parametrize(("k", "epsilon"), [(1, 0.5), (9, 0.3), (40, 0.1), (100, 1.0)])
+def test_sums_of_bounded_losses_keep_their_tail(k, epsilon):
+    """P(Σ C > kβ + zα√k) ≤ e^(−z²/2) for k binary responses: α = ε, β = ε·tanh(ε/2), the binomial law exactly."""
+    from scipy import stats
+
+    counts, right = np.arange(k + 1), 1 / (1 + math.exp(-epsilon))
+    losses, law = (2 * counts - k) * epsilon, stats.binom.pmf(counts, k, right)
+    beyond = 0.0
+    for z in np.linspace(0.05, 4.0, 80):
+        tail = float(law[losses > k * epsilon * math.tanh(epsilon / 2) + z * epsilon * math.sqrt(k)].sum())
+        assert tail <= math.exp(-(z**2) / 2)
+        beyond = max(beyond, tail / math.exp(-(z**2) * 2))
+    if k > 1:
+        assert beyond > 1  # a broken twin: twice the exponent does not hold
