@@ -64,8 +64,8 @@ def proved_records(alpha: float, k: int) -> tuple[int, float, float]:
 
 
 def _promised(alpha: float, k: int, epsilon: float, delta: float, n: int) -> bool:
-    scale = math.sqrt(8 * k * math.log(1 / delta)) / (epsilon * n)
-    return scale * math.log(2 * k / BETA) + generalization_error(epsilon, delta, n=n, beta=BETA / (2 * k)) <= alpha
+    # A view of one zero: n records without memory.
+    return AdaptiveQueries(np.broadcast_to(0.0, n), epsilon, delta, uses=k).statistical_accuracy(BETA / 2, method="proved")[0] <= alpha
 
 
 def _largest_error(setting: Setting, n: int, k: int, budget: tuple[float, float], replicate: int) -> float:
