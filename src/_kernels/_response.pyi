@@ -13,6 +13,7 @@ HADAMARD: int
 CHANNEL: int
 SAMPLE: int
 HYPERCUBE: int
+PROJECTIVE: int
 DONE: int
 NONFINITE: int
 PENDING_FULL: int
@@ -32,6 +33,9 @@ class Guide:
 class Box:
     def __init__(self, lower: Any, upper: Any, missing: Any) -> None: ...
 
+class Field:
+    def __init__(self, q: int, t: int, minus_one: int, log: Any, exp: Any, sums: Any) -> None: ...
+
 class Call:
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Call:
         real: Reals | None = ...,
         own: Reals | None = ...,
         box: Box | None = ...,
+        field: Field | None = ...,
         k: int = ...,
         unknown: int = ...,
         w: int = ...,
@@ -66,6 +71,7 @@ class ShortCall:
         real: Reals | None,
         own: Reals | None,
         box: Box | None,
+        field: Field | None,
         k: int,
         unknown: int,
         w: int,
@@ -80,6 +86,7 @@ class ShortCall:
 
 def first_outside(codes: Any, k: int, start: int, stop: int) -> int: ...
 def first_nan(values: Any, start: int, stop: int) -> int: ...
+def line_sums(field: Field, x: Any, start: int, stop: int, out: Any) -> None: ...
 def vector_words(d: int) -> int: ...
 def subset_words(w: int) -> int: ...
 def sequential_quantile(law: tuple[float, ...], x: Any, flips: Any, bits: Any) -> float: ...

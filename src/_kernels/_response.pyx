@@ -1,14 +1,15 @@
 """Local randomisers: `Reals` are probabilities to many bits, a `Guide` the ends of a channel's outcomes, a `Call` one array's way."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from dpk cimport (
     DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_HYPERCUBE,
-    DPK_KARY, DPK_MAX_LIMBS, DPK_NEED_LIMBS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_REAL_DEPTH, DPK_SAMPLE, DPK_SUBSET, DPK_TABLE,
-    DPK_UNARY, dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_pending, dpk_real,
-    dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_vector_words, dpk_wipe,
+    DPK_KARY, DPK_MAX_LIMBS, DPK_MOST_DIMENSIONS, DPK_NEED_LIMBS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PROJECTIVE, DPK_REAL_DEPTH,
+    DPK_SAMPLE, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
+    dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_field, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_line_sums, dpk_pending,
+    dpk_real, dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_vector_words, dpk_wipe,
 )
 
 include "views.pxi"
@@ -19,7 +20,7 @@ include "short.pxi"
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
 UNARY, SUBSET, HASHING, HADAMARD, CHANNEL = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD, DPK_CHANNEL
-SAMPLE, HYPERCUBE = DPK_SAMPLE, DPK_HYPERCUBE
+SAMPLE, HYPERCUBE, PROJECTIVE = DPK_SAMPLE, DPK_HYPERCUBE, DPK_PROJECTIVE
 DONE, NONFINITE, PENDING_FULL, NEED_LIMBS, EXHAUSTED = DPK_OK, DPK_NONFINITE, DPK_PENDING_FULL, DPK_NEED_LIMBS, DPK_EXHAUSTED
 MAX_LIMBS, GUIDE_BITS = DPK_MAX_LIMBS, DPK_GUIDE_BITS
 
@@ -91,8 +92,58 @@ cdef class Box:
         free(self.room)
 
 
-cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, Box box, int64_t k, int64_t unknown, int64_t w, int64_t g,
-                 double scale, tuple bounded, Guide guide) except -1:
+cdef class Field:
+    """A finite field of q elements and the projective space of vectors of t of them. Immutable; shared by threads."""
+
+    cdef dpk_field field
+    cdef uint32_t offsets[DPK_MOST_DIMENSIONS + 1]
+    cdef uint16_t *room
+
+    def __cinit__(self, uint32_t q, int t, uint32_t minus_one, const uint16_t[::1] log, const uint16_t[::1] exp,
+                  const uint16_t[::1] sums):
+        cdef int m
+        cdef uint64_t points = 0
+        cdef size_t n_sums = 0 if sums is None else <size_t> q * q
+        if q < 2 or q > 65535 or t < 3 or t > DPK_MOST_DIMENSIONS or minus_one >= q:
+            raise ValueError("q and t must be those of a plane or a larger space")
+        if log.shape[0] != q or exp.shape[0] != 2 * q or (n_sums and <size_t> sums.shape[0] != n_sums):
+            raise ValueError("tables must have q, 2 q and q q items")
+        for m in range(t + 1):
+            if points >= <uint64_t> 1 << 31:
+                raise ValueError("the space has too many points")
+            self.offsets[m] = <uint32_t> points
+            points = points * q + 1
+        self.room = <uint16_t *> malloc((3 * q + n_sums) * sizeof(uint16_t))
+        if self.room == NULL:
+            raise MemoryError
+        memcpy(self.room, &log[0], q * sizeof(uint16_t))
+        memcpy(self.room + q, &exp[0], 2 * q * sizeof(uint16_t))
+        if n_sums:
+            memcpy(self.room + 3 * q, &sums[0], n_sums * sizeof(uint16_t))
+        self.field.q, self.field.t, self.field.minus_one = q, t, minus_one
+        self.field.offsets, self.field.log, self.field.exp = self.offsets, self.room, self.room + q
+        self.field.sum = self.room + 3 * q if n_sums else NULL
+
+    def __dealloc__(self):
+        free(self.room)
+
+
+def line_sums(Field field, const int64_t[:, ::1] x, int64_t start, int64_t stop, int64_t[:, ::1] out):
+    """Rows [start, stop) of `out`: row q r + c has the sums of row r of x along lines of slope c."""
+    cdef size_t q = field.field.q, blocks = 0
+    if out.shape[1] < 1 or <size_t> (out.shape[1] - 1) % q:
+        raise ValueError("out must have 1 + q b columns")
+    blocks = <size_t> (out.shape[1] - 1) // q
+    if <size_t> x.shape[1] != 1 + q + q * q * blocks or <size_t> out.shape[0] != q * <size_t> x.shape[0]:
+        raise ValueError("x must have 1 + q + q q b columns, and out q times its rows")
+    if start < 0 or stop > out.shape[0] or start >= stop:
+        return
+    with nogil:
+        dpk_line_sums(&field.field, &x[0, 0], blocks, start, stop, &out[0, 0])
+
+
+cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, Box box, Field field, int64_t k, int64_t unknown, int64_t w,
+                 int64_t g, double scale, tuple bounded, Guide guide) except -1:
     cdef dpk_bounded *b = &call.bounded
     call.kind, call.k, call.unknown, call.w, call.g, call.scale = kind, k, unknown, w, g, scale
     if real is not None:
@@ -105,6 +156,8 @@ cdef int set_law(dpk_response *call, int kind, Reals real, Reals own, Box box, i
         call.guide = guide.guide
     if box is not None:
         call.box = &box.box
+    if field is not None:
+        call.field = &field.field
     if bounded is not None:
         b.lower, b.upper, b.missing, b.slack, b.start, b.rise, b.q_high, b.q_low = bounded
         dpk_bounded_set(b)
@@ -126,15 +179,15 @@ cdef class Call(Views):
     cdef size_t room
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
-                  Reals own=None, Box box=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0, double scale=0.0,
-                  tuple bounded=None, Guide guide=None, int tier=0):
+                  Reals own=None, Box box=None, Field field=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0,
+                  double scale=0.0, tuple bounded=None, Guide guide=None, int tier=0):
         memset(&self.call, 0, sizeof(dpk_response))
-        self.kept = (real, own, box, guide)
+        self.kept = (real, own, box, field, guide)
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.tier = tier
-        set_law(&self.call, kind, real, own, box, k, unknown, w, g, scale, bounded, guide)
+        set_law(&self.call, kind, real, own, box, field, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.call)
         self.attach_next(&self.call.values, values, False)
         self.attach_next(&self.call.out, out, True)
@@ -203,11 +256,11 @@ cdef class ShortCall:
     cdef object kept, hooks, secure_cipher
     cdef size_t room
 
-    def __cinit__(self, int kind, Reals real, Reals own, Box box, int64_t k, int64_t unknown, int64_t w, int64_t g, double scale,
-                  tuple bounded, Guide guide, hooks, secure_cipher):
+    def __cinit__(self, int kind, Reals real, Reals own, Box box, Field field, int64_t k, int64_t unknown, int64_t w, int64_t g,
+                  double scale, tuple bounded, Guide guide, hooks, secure_cipher):
         memset(&self.law, 0, sizeof(dpk_response))
-        self.kept, self.hooks, self.secure_cipher = (real, own, box, guide), hooks, secure_cipher
-        set_law(&self.law, kind, real, own, box, k, unknown, w, g, scale, bounded, guide)
+        self.kept, self.hooks, self.secure_cipher = (real, own, box, field, guide), hooks, secure_cipher
+        set_law(&self.law, kind, real, own, box, field, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.law)
 
     def run(self, values, out, int64_t size, position):

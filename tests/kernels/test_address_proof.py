@@ -155,6 +155,7 @@ KINDS = {
     "local LocalHashing": "hashing",
     "local HadamardResponse": "hadamard",
     "local VectorMean": "sampled",
+    "local ProjectiveGeometryResponse": "projective",
     "draw_codes": "laplace",
 }
 

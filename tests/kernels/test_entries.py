@@ -44,6 +44,7 @@ OTHERS = {
     "dpk_keyed_bits_serve": "writes pointers",
     "dpk_subset_words": "an integer quotient",
     "dpk_vector_words": "integers",
+    "dpk_line_sums": "integer sums",
     "dpk_sums_room": "an integer product",
     "dpk_wipe": "writes zeros",
     "dpk_wipe_stack": "writes zeros",

@@ -310,6 +310,17 @@ def test_further_bits_of_a_sign(keystream: Keystream) -> None:
     continuations(keystream, draw, alone(140, 100), {MORE})
 
 
+def test_further_bits_of_a_point(keystream: Keystream) -> None:
+    """The side and the point continue in places of their own."""
+    mechanism = local.ProjectiveGeometryResponse(1.0, k=11)
+    lead = inclusion(1.0, mechanism.points, len(mechanism.hyperplane(0))).floor(32)
+    for word, domain in ((lead << 32, MORE), (0xFFFFFFFF << 32 | 2**32 // 9, MORE_ACCEPT)):
+        keystream.reset()
+        stuck(keystream, BULK, word)
+        draw = lambda: mechanism.privatize(np.arange(60) % 11, rng=KeyedRandom(KEY).at(0, 9))  # noqa: E731
+        continuations(keystream, draw, alone(60, 9), {domain})
+
+
 @pytest.mark.parametrize("d", [2, 3])
 def test_further_bits_of_a_vector(d: int, keystream: Keystream) -> None:
     """The coordinate and the bit of a sample, and all that makes signs, continue in places of their own."""

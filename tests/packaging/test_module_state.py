@@ -21,6 +21,8 @@ ALLOWED = {
     "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
     "_backend/response.py": {"_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE, "bounded_law()": CACHE},
     "_backend/vectors.py": {"_law()": CACHE},
+    "local/_geometry.py": {"best_geometry()": CACHE, "space_of()": CACHE},
+    "local/projective.py": {"_law()": CACHE, "_support()": CACHE},
     "local/_hypercube.py": {"hypercube()": CACHE, "law_of_signs()": CACHE},
     "_backend/threads.py": {"_pool": "its lock guards every change; a child of fork gets a new one", "default_threads()": CACHE},
     "accounting/scales.py": {"quotient_up()": CACHE},

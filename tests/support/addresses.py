@@ -98,6 +98,7 @@ READS: dict[str, Callable[[Number], list[Read]]] = {
     "channel": lambda e: [piece(RESPONSE, e, 32), chunks(MORE_RESPONSE, e, "first")],
     "hashing": lambda e: [word(BULK, e, e), chunks(MORE, e, "first"), piece(RESPONSE, e, 32), chunks(MORE_RESPONSE, e, "first")],
     "hadamard": lambda e: [word(BULK, e, e), chunks(MORE, e, "first")],
+    "projective": lambda e: [word(BULK, e, e), chunks(MORE, e, "first"), chunks(MORE_ACCEPT, e, "first")],
     "sampled": lambda e: [word(BULK, e, e), chunks(MORE, e, "first"), chunks(MORE_RESPONSE, e, "first")],
     "selection": lambda e: [piece(SELECTION, e, 16), chunks(MORE_SELECTION, e, "first")],
 }

@@ -45,6 +45,7 @@ CODED = {
     "SubsetSelection": local.SubsetSelection(1.0, k=12),
     "LocalHashing": local.LocalHashing(1.0, k=5),
     "HadamardResponse": local.HadamardResponse(1.0, k=5),
+    "ProjectiveGeometryResponse": local.ProjectiveGeometryResponse(1.0, k=5),
 }
 LABELLED = {
     "KaryResponse of labels": local.KaryResponse.from_categories(1.0, LABELS),

@@ -134,6 +134,7 @@ def _local() -> list[Drawing]:
         "SubsetSelection": (local.SubsetSelection(1.0, k=k), lambda y: np.unpackbits(y, axis=1, bitorder="little") @ np.arange(16)),
         "LocalHashing": (local.LocalHashing(1.0, k=k), lambda y: (y["seed"] >> np.uint64(20)).astype(np.int64) ^ y["code"]),
         "HadamardResponse": (local.HadamardResponse(1.0, k=k), lambda y: 2 * y["row"].astype(np.int64) + y["bit"]),
+        "ProjectiveGeometryResponse": (local.ProjectiveGeometryResponse(1.0, k=k), np.asarray),
         "BinaryChannel": (local.BinaryChannel(1.0, [1.0, 0.25, -0.5, -1.0] + [0.0] * (k - 4)), np.asarray),
     }
     additive = {

@@ -136,6 +136,7 @@ def cases() -> dict[str, Case]:
         "SubsetSelection.privatize": code(local.SubsetSelection(1.0, k=10).privatize, np.uint8, (N, width)),
         "LocalHashing.privatize": code(local.LocalHashing(1.0, k=10).privatize, _backend.HASHING_REPORT),
         "HadamardResponse.privatize": code(local.HadamardResponse(1.0, k=10).privatize, _backend.HADAMARD_REPORT),
+        "ProjectiveGeometryResponse.privatize": code(local.ProjectiveGeometryResponse(1.0, k=10).privatize, np.uint32),
         "VectorMean.privatize": Case(local.VectorMean(1.0, 0.0, 10.0, d=3).privatize, TRIPLES, _backend.VECTOR_REPORT, (N,)),
         "VectorMean.privatize of signs": Case(
             local.VectorMean(1.0, 0.0, 10.0, d=3, method="hypercube").privatize, TRIPLES, np.uint8, (N, 1)

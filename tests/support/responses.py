@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from itertools import product
 from math import comb
 from typing import Any
 
@@ -180,6 +182,23 @@ class Twin:
         flipped = Uniform(self.words, element, word >> 32, 32, MORE, ties_below=self.ties_below).below(p_flip)
         return row, ((row & code).bit_count() % 2 == 0) ^ flipped
 
+    def projective(self, element: int, code: int, field: SmallField, t: int, p: Probability) -> int:
+        """The number of a point: a side by the upper half of the word, its point by the lower half, from the equation by trial."""
+        points, q, word = projective_points(field.q, t), field.q, self.word(element)
+        inside = Uniform(self.words, element, word >> 32, 32, MORE, ties_below=self.ties_below).below(p)
+        bound = (q ** (t - 1) - 1) // (q - 1) if inside else q ** (t - 1)
+        choice = Uniform(self.words, element, word & 0xFFFFFFFF, 32, MORE_ACCEPT).times(bound)
+        equation = points[code][::-1]
+        solved = next(i for i in range(t) if equation[i])
+        others = projective_points(q, t - 1)[choice] if inside else tuple(choice // q**i % q for i in range(t - 1))
+        for own in range(q):
+            y = (*others[:solved], own, *others[solved:])
+            if field.inner(equation, y) == (0 if inside else 1):
+                break
+        last = next(a for a in reversed(y) if a)
+        scale = next(a for a in range(q) if field.times(a, last) == 1)
+        return points.index(tuple(field.times(scale, a) for a in y))
+
     # Vectors
 
     def sample(self, element: int, x: list[Any], bounds: list[tuple[float, float]], epsilon: float) -> tuple[int, bool]:
@@ -224,6 +243,30 @@ class Twin:
             return self.word(first + draw // 2) >> (32 * (draw % 2)) & 0xFFFFFFFF
         later = draw - kept
         return self.words.more(MORE_PARTNER, element, 0, later // 16)[later % 16 // 2] >> (32 * (later % 2)) & 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class SmallField:
+    """A field by its tables of sums and products."""
+
+    q: int
+    sums: list[list[int]]
+    products: list[list[int]]
+
+    def times(self, a: int, b: int) -> int:
+        return self.products[a][b]
+
+    def inner(self, a: tuple[int, ...], b: tuple[int, ...]) -> int:
+        total = 0
+        for x, y in zip(a, b, strict=True):
+            total = self.sums[total][self.products[x][y]]
+        return total
+
+
+@lru_cache
+def projective_points(q: int, t: int) -> list[tuple[int, ...]]:
+    """Vectors whose last element but zeros is 1, ordered by the place of that one, then with the first element changing fastest."""
+    return [(*reversed(before), 1, *[0] * (t - 1 - m)) for m in range(t) for before in product(range(q), repeat=m)]
 
 
 def place(x: Any, lower: float, upper: float) -> Fraction:

@@ -244,6 +244,9 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
     case DPK_HYPERCUBE:
         status = dpk_vectors_run(call, start, stop, room, pending, capacity, n_pending, reached);
         break;
+    case DPK_PROJECTIVE:
+        status = dpk_projective_run(call, start, stop, reached);
+        break;
     default:
         status = dpk_categories_run(call, start, stop, room, reached);
     }

@@ -66,6 +66,8 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_GUIDE_BITS
         DPK_SAMPLE
         DPK_HYPERCUBE
+        DPK_PROJECTIVE
+        DPK_MOST_DIMENSIONS
 
     enum:
         DPK_GUMBEL
@@ -123,6 +125,17 @@ cdef extern from "dpk_entries.h" nogil:
         int64_t int_upper
         int32_t is_set
         int32_t is_integral
+
+    ctypedef struct dpk_field:
+        uint32_t q
+        uint32_t minus_one
+        int32_t t
+        const uint32_t *offsets
+        const uint16_t *log
+        const uint16_t *exp
+        const uint16_t *sum
+
+    void dpk_line_sums(const dpk_field *, const int64_t *x, size_t blocks, int64_t start, int64_t stop, int64_t *out)
 
     ctypedef struct dpk_box:
         const double *lower
@@ -287,6 +300,7 @@ cdef extern from "dpk_entries.h" nogil:
         const dpk_real *real
         const dpk_real *own
         const dpk_box *box
+        const dpk_field *field
         int32_t is_rounded
         dpk_bounded bounded
         dpk_guide guide

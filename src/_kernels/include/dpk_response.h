@@ -6,6 +6,7 @@
 #include "dpk_uniform.h"
 
 enum {
+    DPK_MOST_DIMENSIONS = 26,    /* of the vectors of a projective space */
     DPK_PLANES = 8,             /* bits of each lane's uniform that come as bit planes */
     DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
     DPK_LANES = 1024,           /* lanes of a group */
@@ -84,8 +85,19 @@ typedef enum {
     DPK_HADAMARD = 8,
     DPK_CHANNEL = 9,
     DPK_SAMPLE = 10,   /* k numbers to an index and a bit about that number */
-    DPK_HYPERCUBE = 11 /* k numbers to k bits */
+    DPK_HYPERCUBE = 11, /* k numbers to k bits */
+    DPK_PROJECTIVE = 12 /* points of a projective space */
 } dpk_response_kind;
+
+/* The field of q elements, and the space of vectors of t of them. Elements are numbers, of a field of p^m elements polynomials over the
+   integers modulo p, digit by digit; log and exp belong to an element that generates the others. */
+typedef struct {
+    uint32_t q, minus_one;
+    int32_t t;
+    const uint32_t *offsets; /* (q^m - 1)/(q - 1) for m = 0 ... t */
+    const uint16_t *log, *exp; /* q and 2 q of them */
+    const uint16_t *sum;     /* a + b at q a + b; NULL: the integers modulo q */
+} dpk_field;
 
 /* One call of a randomiser. */
 typedef struct {
@@ -96,12 +108,13 @@ typedef struct {
     int32_t tier; /* a bounded mean or a channel that must not use its fast or its middle tier */
     int64_t k;
     int64_t unknown;      /* category that stands for codes outside [0, k); -1 if there are none */
-    int64_t w;            /* subset size; vectors: most coordinates that differ on the likely side */
-    int64_t g;            /* codes of a hash */
+    int64_t w;            /* subset size; points of a hyperplane; vectors: most coordinates that differ on the likely side */
+    int64_t g;            /* codes of a hash; all points */
     double scale;         /* k-ary: (e^epsilon + k - 1) 2^-32 */
     const dpk_real *real; /* flip, k-ary q, unary q, inclusion; a table's probabilities; vectors: the likely side's */
     const dpk_real *own;  /* unary: p of the true position; vectors: P(S <= s) on each side */
     const dpk_box *box;   /* vectors: bounds of k coordinates, and again behind them for DPK_BLOCK more */
+    const dpk_field *field;
     int32_t is_rounded;   /* vectors: `room` holds the corner of the one record of the call */
     dpk_bounded bounded;
     dpk_guide guide; /* a channel's */
@@ -127,6 +140,10 @@ dpk_decision dpk_bounded_accurate(const dpk_response *, const dpk_bounded *, uin
 dpk_status dpk_vectors_run(const dpk_response *, int64_t start, int64_t stop, const uint8_t *room, dpk_pending *pending, int64_t capacity,
                            int64_t *n_pending, int64_t *reached);
 int64_t dpk_vector_words(int64_t d); /* 64-bit words of keystream a record takes */
+
+/* core/geometry.c */
+dpk_status dpk_projective_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
+void dpk_line_sums(const dpk_field *, const int64_t *x, size_t blocks, int64_t start, int64_t stop, int64_t *out);
 
 /* core/codes.c */
 void dpk_load_codes(const dpk_response *, int64_t start, size_t n, int64_t *codes);

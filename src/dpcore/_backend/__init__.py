@@ -17,6 +17,7 @@ from dpcore._backend.counts import (
     support_counts,
     walsh_hadamard,
 )
+from dpcore._backend.geometry import ProjectiveSpace, hyperplane_counts, line_law, projective_response
 from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
@@ -88,6 +89,7 @@ __all__ = [
     "HypercubeLaw",
     "KernelWords",
     "Key",
+    "ProjectiveSpace",
     "Selection",
     "Testing",
     "TextRecords",
@@ -133,15 +135,18 @@ __all__ = [
     "hash_codes",
     "hashing_response",
     "hypercube_response",
+    "hyperplane_counts",
     "info",
     "int_noise",
     "kary_response",
+    "line_law",
     "make_keystream",
     "merge_grouped_sums",
     "moments",
     "noisy_pairs",
     "pair_counts",
     "places",
+    "projective_response",
     "rounded_cosines",
     "sampled_response",
     "secure_cipher",

@@ -54,15 +54,15 @@ class Law:
 
     def __init__(
         self, kind: int, real: tuple[Probability, ...], own: tuple[Probability, ...], k: int, unknown: int | None, w: int, g: int,
-        scale: float, bounded: tuple[float, ...] | None, guide: Any = None, box: Any = None,
+        scale: float, bounded: tuple[float, ...] | None, guide: Any = None, box: Any = None, field: Any = None,
     ) -> None:  # fmt: skip
         self._kind, self._real, self._own = kind, real, own
         code = -1 if unknown is None else unknown
         self._options: dict[str, Any] = {
-            "k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded, "guide": guide, "box": box,
+            "k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded, "guide": guide, "box": box, "field": field,
         }  # fmt: skip
         probabilities = self._expansions(FIRST_LIMBS)
-        self._short = _response.ShortCall(kind, *probabilities, box, k, code, w, g, scale, bounded, guide, Testing, secure_cipher)
+        self._short = _response.ShortCall(kind, *probabilities, box, field, k, code, w, g, scale, bounded, guide, Testing, secure_cipher)
 
     def _expansions(self, n_limbs: int) -> tuple[Any, Any]:
         return _reals(self._real, n_limbs) if self._real else None, _reals(self._own, n_limbs) if self._own else None

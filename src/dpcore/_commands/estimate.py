@@ -27,7 +27,7 @@ The result is a table on a terminal and JSON elsewhere, with one entry for each 
 \b
     kind         mean          laplace, gaussian, discrete_laplace, discrete_gaussian, bounded_mean, binary_channel
                  proportion    binary: the share of true, or of the second of two categories
-                 frequencies   kary, unary, subset, hashing, hadamard: the share of each category
+                 frequencies   kary, unary, subset, hashing, hadamard, projective: the share of each category
     value        unbiased; a frequency can be below 0 or above 1
     stderr       its standard error
     interval     lower and upper end; one in twenty 95 % intervals misses the true value

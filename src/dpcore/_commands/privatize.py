@@ -57,7 +57,7 @@ A complete job:
 Mechanisms, by what you can estimate from them:
     means    laplace, gaussian (any numbers), discrete_laplace, discrete_gaussian (integers),
              bounded_mean (any numbers; one bit a row), binary_channel (categories; needs phi, a number for each)
-    shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard (many categories)
+    shares   binary (yes or no), kary (few categories), unary, subset, hashing, hadamard, projective (many categories)
 
 Declare categories, and never take them from the data: categories = [...], categories_file = "x.csv" (one column with a header), or
 k = N for the codes 0 to N - 1.

@@ -209,6 +209,15 @@ def _supports(mechanism: Any) -> Callable[[Array, int], Array] | None:
             return found
 
         return agrees
+    if isinstance(mechanism, local.ProjectiveGeometryResponse):
+        lines: dict[int, Array] = {}
+
+        def on_hyperplane(reports: Array, v: int) -> Array:
+            if v not in lines:
+                lines[v] = mechanism.hyperplane(v)
+            return np.isin(reports, lines[v])
+
+        return on_hyperplane
     if isinstance(mechanism, local.LocalHashing):
         prime, g = np.uint64(_backend.HASH_PRIME), np.uint64(mechanism.g)
 

@@ -106,6 +106,7 @@ def _randomisers() -> tuple[tuple[str, Callable[[], Any], Array], ...]:
         ("SubsetSelection", partial(local.SubsetSelection, EPSILON, k=16), codes),
         ("LocalHashing", partial(local.LocalHashing, EPSILON, k=16), codes),
         ("HadamardResponse", partial(local.HadamardResponse, EPSILON, k=16), codes),
+        ("ProjectiveGeometryResponse", partial(local.ProjectiveGeometryResponse, EPSILON, k=16), codes),
         ("VectorMean", partial(local.VectorMean, EPSILON, 0.0, 8.0, d=4), np.stack([numbers] * 4, axis=1)),
         ("LocalLaplace", partial(local.LocalLaplace, EPSILON, 0.0, 8.0), numbers),
         ("LocalGaussian", partial(local.LocalGaussian, EPSILON, DELTA, 0.0, 8.0), numbers),

@@ -88,6 +88,7 @@ def local_cases() -> tuple[LocalCase, ...]:
         LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, k=1024), np.int64, 0.01),
         LocalCase("LocalHashing k=1024", local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
         LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, k=1024), np.int64, 0.1),
+        LocalCase("ProjectiveGeometryResponse k=1024", local.ProjectiveGeometryResponse(EPSILON, k=1024), np.int64, 0.1),
         *(
             LocalCase(f"VectorMean d=16, {method}", local.VectorMean(EPSILON, *BOUNDS, d=16, method=method), np.float64, 0.05)
             for method in METHODS
@@ -140,7 +141,7 @@ def _peer(case: LocalCase, peer: LocalPeer) -> Side:
 
 def _codes(case: LocalCase, n: int) -> tuple[Side, ...]:
     """k-ary responses of as many codes, for reports that hold several numbers, or that say more about a category."""
-    if not isinstance(case.mechanism, local.VectorMean):
+    if not isinstance(case.mechanism, local.VectorMean | local.ProjectiveGeometryResponse):
         return ()
     few = LocalCase("", local.KaryResponse(EPSILON, k=16), np.int64, case.share)
 

@@ -318,6 +318,21 @@ class CategoryReports(Codes):
         return cells_of.with_validity(cells_of.array_of(codes, found), bitmap)
 
 
+class PointReports(Codes):
+    """The number of a point."""
+
+    __slots__ = ()
+
+    def result(self, dtype: pa.DataType) -> pa.DataType:
+        """Unsigned integers of 32 bits."""
+        self._check(dtype)
+        return pa.uint32()
+
+    def write(self, reports: Array, dtype: pa.DataType, n: int, bitmap: pa.Buffer | None) -> pa.Array:  # noqa: ARG002
+        """The numbers."""
+        return cells_of.with_validity(cells_of.array_of(reports, pa.uint32()), bitmap)
+
+
 class BitReports(Codes):
     """One bit about a category."""
 
@@ -386,6 +401,7 @@ FORMS: tuple[tuple[type | tuple[type, ...], type[Form]], ...] = (
     (local.BinaryResponse, Answers),
     (local.BoundedMean, OneBit),
     (local.KaryResponse, CategoryReports),
+    (local.ProjectiveGeometryResponse, PointReports),
     (local.BinaryChannel, BitReports),
     ((local.UnaryEncoding, local.SubsetSelection), RowReports),
     ((local.LocalHashing, local.HadamardResponse), PairReports),

@@ -30,6 +30,7 @@ TITLES = {
     "subset": "a random set of categories for every row",
     "hashing": "a random hash of every category",
     "hadamard": "one random sign about every category",
+    "projective": "a random point that favours every category's hyperplane",
 }
 
 

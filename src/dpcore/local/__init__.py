@@ -15,6 +15,7 @@ from dpcore.local.finite import FiniteChannel
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse
+from dpcore.local.projective import ProjectiveGeometryResponse
 from dpcore.local.sequential import QuantileEstimate, SequentialChannel, SequentialQuantile
 from dpcore.local.subset import SubsetSelection
 from dpcore.local.unary import UnaryEncoding
@@ -34,6 +35,7 @@ __all__ = [
     "LocalGaussian",
     "LocalHashing",
     "LocalLaplace",
+    "ProjectiveGeometryResponse",
     "QuantileEstimate",
     "SequentialChannel",
     "SequentialQuantile",

@@ -197,7 +197,8 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         -------
         Aggregate
             counts[v] is the number of reports that support category v, shape (k,). For `HadamardResponse`, counts[r] is the
-            sum of the signs reported for row r, shape (K,).
+            sum of the signs reported for row r, shape (K,); for `ProjectiveGeometryResponse`, counts[y] is how often point y was
+            reported.
 
         Raises
         ------

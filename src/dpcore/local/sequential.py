@@ -23,6 +23,7 @@ from dpcore.local.finite import FiniteChannel
 from dpcore.local.hadamard import HadamardResponse
 from dpcore.local.hashing import LocalHashing
 from dpcore.local.kary import KaryResponse
+from dpcore.local.projective import ProjectiveGeometryResponse
 from dpcore.local.subset import SubsetSelection
 from dpcore.local.unary import UnaryEncoding
 from dpcore.privacy import Privacy
@@ -46,6 +47,7 @@ CHANNELS: frozenset[type[LocalMechanism]] = frozenset(
         LocalGaussian,
         LocalHashing,
         LocalLaplace,
+        ProjectiveGeometryResponse,
         SubsetSelection,
         UnaryEncoding,
     }

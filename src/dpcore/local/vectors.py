@@ -132,7 +132,7 @@ class VectorMean(LocalMechanism):
         """Bounds of each coordinate, or once if they are the same for all."""
         given = (self.lower, self.upper, self.missing)
         n = self.d if any(isinstance(bound, tuple) for bound in given) else 1
-        return list(zip(*(bound if isinstance(bound, tuple) else itertools.repeat(bound, n) for bound in given), strict=True))  # type: ignore[arg-type]
+        return list(zip(*(bound if isinstance(bound, tuple) else itertools.repeat(bound, n) for bound in given), strict=True))
 
     @property
     def agreements(self) -> int:

@@ -25,6 +25,7 @@ from dpcore.tables.randomise_fields import (
     JobColumn,
     KaryColumn,
     LaplaceColumn,
+    ProjectiveColumn,
     RealColumn,
     SubsetColumn,
     UnaryColumn,
@@ -283,6 +284,8 @@ def _of_categories(section: CategoricalColumn, categories: Categories) -> NoisyC
             mechanism, stored = local.LocalHashing(epsilon, k=k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
         case HadamardColumn():
             mechanism, stored = local.HadamardResponse(epsilon, k=k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
+        case ProjectiveColumn():
+            mechanism, stored = local.ProjectiveGeometryResponse(epsilon, k=k, unknown=unknown), NumberReports(pa.uint32())
         case _:
             raise AssertionError(section.mechanism)
     return NoisyColumn(section, mechanism, categories, Codes(categories, missing, unknown), stored)

@@ -209,6 +209,12 @@ class HadamardColumn(CategoricalColumn):
     mechanism: Literal["hadamard"]
 
 
+class ProjectiveColumn(CategoricalColumn):
+    """`mechanism = "projective"`: a point of a projective space that favours the category's hyperplane."""
+
+    mechanism: Literal["projective"]
+
+
 JobColumn = (
     LaplaceColumn
     | GaussianColumn
@@ -222,6 +228,7 @@ JobColumn = (
     | SubsetColumn
     | HashingColumn
     | HadamardColumn
+    | ProjectiveColumn
 )
 COLUMN_SECTIONS: dict[str, type[JobColumn]] = {
     "laplace": LaplaceColumn,
@@ -236,4 +243,5 @@ COLUMN_SECTIONS: dict[str, type[JobColumn]] = {
     "subset": SubsetColumn,
     "hashing": HashingColumn,
     "hadamard": HadamardColumn,
+    "projective": ProjectiveColumn,
 }

@@ -49,7 +49,7 @@ EMPTY: dict[str, tuple[str, ...]] = {
     "column.bounded_mean": ("missing",),
     "column.binary": ("categories", *STAND_INS),
     **dict.fromkeys(("column.binary_channel", "column.kary", "column.unary", "column.subset"), (*CHOSEN, *STAND_INS)),
-    **dict.fromkeys(("column.hashing", "column.hadamard"), (*CHOSEN, *STAND_INS)),
+    **dict.fromkeys(("column.hashing", "column.hadamard", "column.projective"), (*CHOSEN, *STAND_INS)),
     "query.count": (*GROUPED, "column", "categories", "lower", "upper", "missing"),
     "query.count_distinct": (*GROUPED, "column", *CHOSEN, "max_values_per_unit"),
     "query.histogram": (*GROUPED, *CHOSEN, *BINS, *STAND_INS),

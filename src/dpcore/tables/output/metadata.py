@@ -29,8 +29,8 @@ FORMAT = 1
 DECLARED = ("lower", "upper", "missing", "unknown", "phi", "method")
 RENAMED = {"variant": "method"}
 """Keys of earlier versions of dpcore, and their names now."""
-CHOSEN = ("w", "g")
-"""Parameters that subset selection and local hashing choose."""
+CHOSEN = ("w", "g", "q", "dimension")
+"""Parameters that subset selection, local hashing and projective geometry response choose."""
 
 
 def field_metadata(column: NoisyColumn) -> dict[str, Any]:
