@@ -26,8 +26,9 @@ from dpcore.local import (
     LocalLaplace,
     SubsetSelection,
     UnaryEncoding,
+    VectorMean,
 )
-from dpcore.minimax import Model, exact_risk, truncated_moment
+from dpcore.minimax import LinearEstimator, Model, exact_risk, truncated_moment
 from dpcore.planning import AdaptiveAnswers, Aim, BinarySearch, Mean, Recipe, UniformityTest, epsilon_for, sample_size
 from dpcore.testing import KeyedRandom
 
@@ -205,9 +206,14 @@ def test_a_linear_estimator_meets_the_target_at_n_for_the_worst_distribution():
 def test_intervals_of_a_linear_estimator_are_as_narrow_as_planned():
     found = truncated_moment(1.0, n=3000, kappa=2.0, C=1.0)
     plan = sample_size(found, width=2.0, confidence=0.9)
-    for n, wide in ((plan.n, False), (math.floor(0.95 * plan.n), True)):
-        ends = np.array([found.estimate(Aggregate(found.channel, n, np.array([c]))).interval(0.9) for c in range(n + 1)])
-        assert ((ends[:, 1] - ends[:, 0]).max() > 2.0) == wide
+    ends = np.array([found.estimate(Aggregate(found.channel, plan.n, np.array([c]))).interval(0.9) for c in range(plan.n + 1)])
+    assert (ends[:, 1] - ends[:, 0]).max() <= 2.0
+    assert found.error_curve(Aim("width", 2.0, 0.9)).error(math.floor(0.95 * plan.n), 1.0) > 2.0
+    certain = LinearEstimator([-1.0, 1.0], 1.0, bias=0.0)
+    exact = sample_size(certain, width=0.4)
+    for n, wide in ((exact.n, False), (math.floor(0.95 * exact.n), True)):
+        ends = np.array([certain.estimate(Aggregate(certain.channel, n, np.array([c]))).interval() for c in range(n + 1)])
+        assert ((ends[:, 1] - ends[:, 0]).max() > 0.4) == wide
 
 
 # Models
@@ -257,6 +263,11 @@ def test_a_mean_about_the_population_adds_sampling():
     for n, over in ((plan.n, False), (math.floor(0.95 * plan.n), True)):
         found = inference.mean(np.zeros(n), 0.3, 1e-6, "sqrt_log_n", sigma=0.5, rng=KeyedRandom(KEY))
         assert (found.population_stderr > 0.05) == over
+    for delta in (0.0, 1e-6):
+        wide = sample_size(Mean(radius=2.0, delta=delta, about="population"), epsilon=0.5, width=0.5)
+        for n, over in ((wide.n, False), (math.floor(0.95 * wide.n), True)):
+            low, high = inference.mean(np.zeros(n), 0.5, delta, 2.0, rng=KeyedRandom(KEY)).interval(target="population")
+            assert (high - low > 0.5) == over
 
 
 # Tests of distributions
@@ -348,3 +359,35 @@ def test_a_release_is_as_exact_as_planned():
         low, high = np.ravel(table.mean("cost", lower=0, upper=500, epsilon=0.5).interval)[:2]
         assert (high - low > 16.0) == over
     assert Fraction(plan.error) <= 16 < Fraction(plan.error_at_less)
+
+
+# Vectors
+
+
+@pytest.mark.parametrize("method", ["sample", "hypercube"])
+def test_vectors_meet_the_target_at_n_and_miss_it_below(method):
+    """Exact laws: the number of reports about a coordinate, and of its sign +, for means in the middle and at a bound."""
+    mechanism = VectorMean(1.5, -1.0, 1.0, d=3, method=method)
+    plan = sample_size(mechanism, rmse=0.1)
+
+    def risk(n, mean):
+        if method == "hypercube":
+            plus = (np.arange(8) >> 0) & 1
+            corners = mechanism.channel()
+            share = float((1 + mean) / 2 * (corners[7] @ plus) + (1 - mean) / 2 * (corners[0] @ plus))
+            return root_mean_square(n, share, 2 * mechanism.z0, -mechanism.z0, mean)
+        sizes = np.arange(1, n + 1)
+        share = (1 + mean / mechanism.z0) / 2
+        within = (2 * mechanism.z0) ** 2 * share * (1 - share) / sizes
+        masses = stats.binom.pmf(np.arange(n + 1), n, 1 / 3)
+        return math.sqrt(float(masses[1:] @ within) + masses[0] * mean**2)
+
+    assert max(risk(plan.n, mean) for mean in (0.0, 0.5, 1.0)) <= 0.1 * (1 + 1e-9)
+    assert max(risk(math.floor(0.95 * plan.n), mean) for mean in (0.0, 0.5, 1.0)) > 0.1
+    if method == "hypercube":
+        wide = sample_size(mechanism, width=1.0)
+        ends = mechanism.estimate(Aggregate(mechanism, wide.n, np.full(3, wide.n // 2))).interval()
+        assert 0.97 < (ends[:, 1] - ends[:, 0]).max() <= 1.0
+    else:
+        tiny = sample_size(VectorMean(1.5, -1.0, 1.0, d=3), rmse=5.0)
+        assert risk(tiny.n, 1.0) <= 5.0

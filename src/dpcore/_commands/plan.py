@@ -21,6 +21,7 @@ JOB is a job of dpcore release. Only the schema of its input is read. Each --tar
     dpcore plan job.toml --target "visits: 5% of 400 @ 95%"             # by 5 % of an answer of 400, with a probability of 95 %
     dpcore plan job.toml --target "visits: 5% of 400 in all cells"      # all numbers of all groups at once
     dpcore plan job.toml --target "mean cost: 2.5" --assume n=10000     # of a table, or of each group, of 10,000 rows
+    dpcore plan job.toml --rows "mean cost: 2.5"                        # how many rows that takes with the epsilon of the job
 
 The name of the query may be left out if there is one only; 95 % is the default. For quantiles, top_s and mode the number is one of rows: by
 how many a rank, or the frequency of what was chosen, may be off.
@@ -39,6 +40,7 @@ Exit codes: 0 planned; 2 the job, the schema, a target that no epsilon meets, or
 @click.command("plan", help=HELP, short_help=SHORT["plan"])
 @click.argument("job", type=click.Path(path_type=Path))
 @click.option("--target", "targets", multiple=True, metavar="TEXT", help='"NAME: 20", or "NAME: 5% of 400 in all cells @ 95%".')
+@click.option("--rows", "sizes", multiple=True, metavar="TEXT", help="As --target, for the least number of rows; n need not be assumed.")
 @click.option(
     "--assume",
     "assumed",

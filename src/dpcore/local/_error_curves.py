@@ -42,6 +42,8 @@ class Spread:
         width(n, confidence): the widest interval that any reports give; None if it has no bound.
     why : str
         Why it has none.
+    excess : callable
+        excess(n): what n times the variance of the estimate is over that of one user, at least; 1 for means of n contributions.
     """
 
     variance: float
@@ -49,6 +51,7 @@ class Spread:
     exact: bool
     width: Callable[[int, float], float] | None
     why: str = ""
+    excess: Callable[[int], float] = lambda _: 1.0
 
 
 def curve_of(
@@ -69,7 +72,7 @@ def curve_of(
     shared: dict[str, Any] = {"what": what, "epsilon": mechanism.epsilon, "epsilons": (EPSILON_LOW, EPSILON_HIGH)}
     if aim.measure == "rmse":
         return ErrorCurve(
-            lambda n, epsilon: math.sqrt(kept(epsilon).variance / n) * OUTWARDS,
+            lambda n, epsilon: math.sqrt(kept(epsilon).variance / n * kept(epsilon).excess(n)) * OUTWARDS,
             formula=f"√(v/n), v = {own.words}",
             source="the variance of the mechanism, docs/local.md",
             exact=own.exact,

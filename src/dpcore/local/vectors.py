@@ -14,8 +14,9 @@ from dpcore import _backend
 from dpcore._exact.probability import Probability, complement, logistic_complement, tilted
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_out, check_real, check_threads, plain_number
 from dpcore.errors import DataError, ParameterError
+from dpcore.local._error_curves import Spread, widest_share
 from dpcore.local._hypercube import hypercube, law_of_signs
-from dpcore.local._limits import SharesLimits
+from dpcore.local._limits import CERTAIN, SharesLimits
 from dpcore.local._mechanism import LocalMechanism, open_stream
 from dpcore.local._one_bit import check_bounds, check_reach, expansion
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS, check_channel_size, check_epsilon
@@ -193,6 +194,23 @@ class VectorMean(LocalMechanism):
         several = isinstance(self.lower, tuple) or isinstance(self.upper, tuple) or np.ndim(mean) > 0
         return found if several else float(found[0])
 
+    ESTIMATES = "mean of each coordinate"
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        """The largest one of all coordinates."""
+        if at is not None:
+            raise ParameterError(f"at must be None for VectorMean, whose plan is for the worst means, got {at!r}")
+        z0, d, is_sample = self.z0, self.d, self.method == "sample"
+        _, half = self._middle_and_half()
+        return Spread(
+            float(np.max(self.variance())),
+            f"{'d' if is_sample else '1'}·(half·z0)², half the largest (upper − lower)/2",
+            exact=not is_sample and target == "population",
+            width=None if is_sample else lambda n, confidence: 2 * float(half.max()) * z0 * widest_share(n, confidence, CERTAIN),
+            why="whose reports are about a random number of coordinates",
+            excess=(lambda n: _of_random_sizes(n, d, z0)) if is_sample else lambda _: 1.0,
+        )
+
     def privatize(self, records: Any, *, rng: Stream | None = None, out: Any = None, threads: int | None = None) -> Any:
         """Report on every record.
 
@@ -335,6 +353,16 @@ class VectorMean(LocalMechanism):
             # favoured reports have weight e^ε, others 1; the weights sum to N e^ε + 2^d − N
             row.append(float(Probability(1 - chance, chance, rest, Fraction(law.likely), Fraction(self.epsilon))))
         return row
+
+
+def _of_random_sizes(n: int, d: int, z0: float) -> float:
+    """What drawing the coordinate adds: a bound of n/d·(E[1/N; N > 0] + P(N = 0)/z0²) for N ~ Bin(n, 1/d).
+
+    1/N ≤ 1/(N + 1) + 3/((N + 1)(N + 2)) for N ≥ 1, whose means are at most d/(n + 1) and 3d²/((n + 1)(n + 2)). Without a report about a
+    coordinate, its estimate is the middle, off by half the width at most, which is 1/z0 of the reach.
+    """
+    nothing = math.exp(n * math.log1p(-1 / d)) if d > 1 else 0.0
+    return n / (n + 1) + 3 * d * n / ((n + 1.0) * (n + 2)) + n / d * nothing / (z0 * z0)
 
 
 def _bound(name: str, value: Any, d: int) -> Any:

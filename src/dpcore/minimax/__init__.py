@@ -8,6 +8,9 @@ Source: Steinberger (2019), chapters 2 and 3; Rohde & Steinberger (2020).
 """
 
 from dpcore.minimax import losses
+from dpcore.minimax.adaptive.location import TwoStageEstimate, TwoStageMean
+from dpcore.minimax.adaptive.several import SeveralEstimates, SeveralFunctionals
+from dpcore.minimax.adaptive.smoothness import AdaptiveDensity, AdaptiveDensityEstimate
 from dpcore.minimax.linear.estimator import LinearEstimator, LinearOnModel
 from dpcore.minimax.linear.ready_made import covariance, density_at, event_probability, truncated_moment, uniform_scale
 from dpcore.minimax.losses import Loss, loss_constant
@@ -34,6 +37,8 @@ from dpcore.minimax.spaces.moduli import Modulus, modulus_hellinger, modulus_tv
 from dpcore.minimax.spaces.products import Bounds, kl_terms, tv_of_products
 
 __all__ = [
+    "AdaptiveDensity",
+    "AdaptiveDensityEstimate",
     "BinarySearchEstimator",
     "Bounds",
     "Certificate",
@@ -49,7 +54,11 @@ __all__ = [
     "ModelAffinity",
     "Modulus",
     "OptimalChannel",
+    "SeveralEstimates",
+    "SeveralFunctionals",
     "SimulatedRisk",
+    "TwoStageEstimate",
+    "TwoStageMean",
     "UpperBound",
     "WorstDistribution",
     "affinity_of_models",

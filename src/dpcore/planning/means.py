@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dpcore._error_curves import MOST_RECORDS, OUTWARDS, ErrorCurve
-from dpcore._spread import half_width
 from dpcore._validation import check_choice, check_integer
 from dpcore.errors import ParameterError
 from dpcore.inference._parameters import check_failure, check_sigma, clipping_radius
+from dpcore.inference._tails import half_width_of
 from dpcore.inference.means import noise_of_sums
 from dpcore.sums import clipped_sum
 
@@ -54,8 +54,8 @@ class Mean:
     Notes
     -----
     With s the standard deviation of the noise of a sum, the root mean square error is s/n about the records. About the population it is
-    at most √(s²/n² + v/n), v = min(R, √2·σ)², or R² without σ. The width is that of `MeanEstimate.interval`, for all data, and is about
-    the records only. All of them fall with n and with ε.
+    at most √(s²/n² + v/n), v = min(R, √2·σ)², or R² without σ. The width is that of `MeanEstimate.interval`, for all data, with the target
+    "sample" or "population". All of them fall with n and with ε, but for the width about the population, of which this is not proved.
 
     Examples
     --------
@@ -86,7 +86,7 @@ class Mean:
         Parameters
         ----------
         aim : planning.Aim
-            Root mean square error, or width of the interval about the records.
+            Root mean square error, or width of the interval.
 
         Returns
         -------
@@ -96,23 +96,25 @@ class Mean:
         Raises
         ------
         ParameterError
-            If the measure is "power", or a width about the population.
+            If the measure is "power".
         """
         population = self.about == "population"
-        aim.one_of("a mean about the population" if population else "a mean", *(("rmse",) if population else ("rmse", "width")))
+        aim.one_of("a mean", "rmse", "width")
         sampling = 0.0 if not population else math.inf if self.sigma is None else math.sqrt(2.0) * self.sigma
         words = "standard deviation of the noise of a sum"
         formulas = {"rmse": f"s/n, s the {words}" if not population else f"√(s²/n² + v/n), s the {words}, v = min(R, √2σ)²"}
         return ErrorCurve(
             self._width(aim.confidence) if aim.measure == "width" else self._rmse(sampling),
             what=f"mean of the {self.about}, clipped at R = {self.radius}",
-            formula=formulas.get(aim.measure, "twice the half-width of the noise at the confidence, over n"),
+            formula=formulas.get(
+                aim.measure, f"twice the half-width of the noise{' and of the records' if population else ''} at the confidence, over n"
+            ),
             source="Private inference (chapter 9), Algorithm 9.2.1; docs/inference.md",
             exact=aim.measure == "rmse" and not population,
             sizes=(2 if isinstance(self.radius, str) else 1, MOST_RECORDS),
             epsilons=(1e-6, 700.0),
-            falls_in_n=True,
-            falls_in_epsilon=True,
+            falls_in_n=aim.measure == "rmse" or not population,
+            falls_in_epsilon=aim.measure == "rmse" or not population,
             limit_in_n="the noise of the largest n",
             limit_in_epsilon="the spread of the records, or the noise of the largest ε",
         )
@@ -131,11 +133,16 @@ class Mean:
         return error
 
     def _width(self, confidence: float) -> Callable[[int, float], float]:
+        target = "population" if self.about == "population" else "sample"
+
+        def wide(law: Literal["gaussian", "laplace"], scale: float, n: int, radius: float) -> float:
+            return half_width_of(law, scale, confidence, target, n=n, radius=radius)
+
         def error(n: int, epsilon: float) -> float:
             law, scale, radius = self._noise(n, epsilon)
             if math.isinf(scale):
                 return math.inf
-            half = _half_width(law, scale, confidence) / n
+            half = (_half_width(law, scale, confidence) if target == "sample" else wide(law, scale, n, radius)) / n
             # the ends are rounded, and stretched for it: values are within the radius and some half-widths of noise
             return 2 * (half + 5 * float(np.spacing(radius + 64 * half))) * OUTWARDS
 
@@ -153,4 +160,4 @@ def _noise_of(radius: float, delta: float, d: int, epsilon: float) -> tuple[Lite
 
 @lru_cache(maxsize=1024)
 def _half_width(law: Literal["gaussian", "laplace"], scale: float, confidence: float) -> float:
-    return half_width(law, scale, confidence)
+    return half_width_of(law, scale, confidence, "sample", n=1, radius=1.0)

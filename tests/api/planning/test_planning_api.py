@@ -233,7 +233,6 @@ def test_what_is_assumed_must_be_something_that_the_thing_takes():
     ("thing", "measure", "message"),
     [
         (LocalLaplace(1.0, 0.0, 1.0), "width", "follow the spread of the reports"),
-        (Mean(radius=1.0, sigma=1.0, about="population"), "width", "planned for rmse, got width"),
         (Mean(radius=1.0), "power", "planned for rmse or width, got power"),
         (UniformityTest(0.5, d=10, delta=1e-6), "rmse", "planned for power, got rmse"),
         (AdaptiveAnswers(10), "rmse", "planned for width, got rmse"),

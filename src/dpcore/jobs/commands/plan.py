@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.jobs.release_job import load_release_job
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
+from dpcore.planning.answers import sample_size
 from dpcore.query.planning import ALL, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.near_names import suggestion
@@ -31,12 +33,14 @@ TARGET = re.compile(
     rf"(?:\s+in\s+(?P<all>all)(?:\s+cells)?|\s+in\s+(?P<cells>[0-9_]+)\s+cells)?(?:\s*@\s*(?P<confidence>{NUMBER})\s*%)?"
 )
 EXAMPLE = '"NAME: 20", "NAME: 5% of 400", "NAME: 5% of 400 in all cells @ 99%"'
+ROWS_HEADINGS = ("query", "may be off by", "in", "confidence", "epsilon of the job", "needs rows", "off with one row less")
 HEADINGS = ("query", "may be off by", "in", "confidence", "needs epsilon", "weight", "epsilon of the job", "off by then", "smallest group")
 
 
 def run(
     job: Path,
     targets: Sequence[str],
+    sizes: Sequence[str],
     assumed: Sequence[str],
     source: str | None,
     given: Sequence[str],
@@ -53,14 +57,55 @@ def run(
     wanted = [target_of(text, plannings) for text in targets]
     pages = None if folder is None else pages_of(folder, job)
     found = [planned(planning, target, known) for planning, target in wanted]
+    rows = [sized(text, plannings) for text in sizes]
     report = plan_report(loaded, plannings, found, known)
+    if rows:
+        report["rows"] = rows
     if pages is not None:
         pages.write(report)
     if wants_json(as_json):
         click.echo(json_text(report))
         return
-    parts: list[Table | str] = [target_table(found)] if found else []
-    print_table(*parts, *([""] if found else []), error_table(report), "\n".join(notes(report)))
+    parts: list[Table | str] = [target_table(found), ""] if found else []
+    parts += [rows_table(rows), ""] if rows else []
+    print_table(*parts, error_table(report), "\n".join(notes(report)))
+
+
+def sized(text: str, plannings: Sequence[Planning]) -> dict[str, Any]:
+    """The least number of rows that meets a target with the ε that the job gives, as JSON has it."""
+    planning, target = target_of(text, plannings, "--rows")
+    try:
+        plan = sample_size(planning, width=2 * target.half_width, confidence=target.confidence, cells=target.cells)
+    except ParameterError as error:
+        raise JobError(f"--rows {text!r}: {error}") from None
+    return {
+        "name": planning.query.name,
+        "kind": planning.query.kind,
+        "target": {"half_width": target.half_width, "share": target.share, "confidence": target.confidence, "cells": target.cells},
+        "epsilon": plan.epsilon,
+        "rows": plan.n,
+        "half_width": plan.error / 2,
+        "half_width_at_less": None if math.isnan(plan.error_at_less) else plan.error_at_less / 2,
+    }
+
+
+def rows_table(found: Sequence[Mapping[str, Any]]) -> Table:
+    """How many rows each target needs with the ε of the job."""
+    return make_table(ROWS_HEADINGS, map(_rows_line, found))
+
+
+def _rows_line(each: Mapping[str, Any]) -> tuple[str | None, ...]:
+    target, less = each["target"], each["half_width_at_less"]
+    cells = "each number" if target["cells"] == 1 else "all numbers" if target["cells"] == ALL else f"{target['cells']:,} numbers"
+    return (
+        plain_name(each["name"]),
+        plain_number(target["half_width"], 4),
+        cells,
+        percentage_of(target["confidence"]),
+        plain_number(each["epsilon"], 4),
+        written(each["rows"], ",.0f"),
+        None if less is None else plain_number(less, 6),
+    )
 
 
 def assumed_of(given: Sequence[str]) -> Assumed:
@@ -80,19 +125,19 @@ def assumed_of(given: Sequence[str]) -> Assumed:
         raise JobError(f"--assume: {error}") from None
 
 
-def target_of(text: str, plannings: Sequence[Planning]) -> tuple[Planning, Target]:
+def target_of(text: str, plannings: Sequence[Planning], option: str = "--target") -> tuple[Planning, Target]:
     """The query of a target, and the target."""
     names = [planning.query.name for planning in plannings]
     name, colon, rest = text.rpartition(":")
     if not colon and len(names) > 1:
-        raise JobError(f"--target {text!r} names no query, and the job has {len(names)}: write {EXAMPLE}")
+        raise JobError(f"{option} {text!r} names no query, and the job has {len(names)}: write {EXAMPLE}")
     if colon and name.strip() not in names:
         raise JobError(
-            f"--target names {name.strip()!r}, but the queries are {', '.join(map(repr, names[:20]))}.{suggestion(name.strip(), names)}"
+            f"{option} names {name.strip()!r}, but the queries are {', '.join(map(repr, names[:20]))}.{suggestion(name.strip(), names)}"
         )
     found = TARGET.fullmatch(rest.strip())
     if found is None or (found["percent"] is None) != (found["value"] is None):
-        raise JobError(f"--target must be like {EXAMPLE}, got {text!r}")
+        raise JobError(f"{option} must be like {EXAMPLE}, got {text!r}")
     amount = float(found["amount"].replace("_", ""))
     cells: Any = ALL if found["all"] else int((found["cells"] or "1").replace("_", ""))
     try:
@@ -102,7 +147,7 @@ def target_of(text: str, plannings: Sequence[Planning]) -> tuple[Planning, Targe
         value = None if found["value"] is None else float(found["value"].replace("_", ""))
         target = Target.of(amount if value is None else None, None if value is None else (amount / 100, value), confidence, cells)
     except (ParameterError, ParameterTypeError) as error:
-        raise JobError(f"--target {text!r}: {error}") from None
+        raise JobError(f"{option} {text!r}: {error}") from None
     return plannings[names.index(name.strip()) if colon else 0], target
 
 

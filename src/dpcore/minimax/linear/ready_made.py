@@ -30,6 +30,15 @@ def _shrinkage(n: int, epsilon: float) -> float:
     return n * math.tanh(check_epsilon(epsilon) / 2) ** 2
 
 
+def largest_clipping_bias(level: npt.ArrayLike, kappa: float, C: float, top: float = math.inf) -> npt.NDArray[np.float64]:
+    """The largest E(|f| − H)₊ under E|f|^κ ≤ C and |f| ≤ top, for levels H ≥ 0; rounded up."""
+    # (|f| − H)₊ ≤ |f|^κ (y − H)/y^κ with equality at y = κH/(κ − 1), if such a y is possible and needs a mass of at most 1.
+    levels, norm = np.asarray(level, np.float64), C ** (1 / kappa)
+    y = np.minimum(np.maximum(kappa * levels / (kappa - 1), norm), top)
+    bias: npt.NDArray[np.float64] = np.minimum(norm / y, 1.0) ** kappa * np.maximum(y - levels, 0.0) * (1 + 1e-12)
+    return bias
+
+
 @dataclass(frozen=True, slots=True)
 class _Clipping:
     """The largest bias E(|f| − H)₊ of clipping at H, under E|f|^κ ≤ C and |f| ≤ top, and the H that balances it with H²/worth."""
@@ -39,10 +48,7 @@ class _Clipping:
     top: float
 
     def bias(self, level: float) -> float:
-        # (|f| − H)₊ ≤ |f|^κ (y − H)/y^κ with equality at y = κH/(κ − 1), if such a y is possible and needs a mass of at most 1.
-        norm = self.C ** (1 / self.kappa)
-        y = min(max(self.kappa * level / (self.kappa - 1), norm), self.top)
-        return float(min(norm / y, 1.0) ** self.kappa * max(y - level, 0.0)) * (1 + 1e-12)
+        return float(largest_clipping_bias(level, self.kappa, self.C, self.top))
 
     def best(self, worth: float) -> float:
         """Return the H that minimizes bias(H)² + H²/worth, a convex function with three pieces."""
@@ -224,15 +230,21 @@ def density_at(x0: float, epsilon: float, *, n: int, smoothness: float, C: float
     beta = check_real("smoothness", smoothness, low=0.0, high=SMOOTHEST, include_low=False)
     m = check_integer("m", m, low=0, high=math.ceil(beta) - 1)
     C, x0 = check_positive("C", C), check_real("x0", x0, low=-(2.0**512), high=2.0**512)
-    kernel, b = weights.kernel(beta, m), math.floor(beta)
-    pairs = 2 ** (beta - b - 1) if (m + b) % 2 else 1.0
-    slope = pairs * C * math.gamma(beta - b + 1) / math.gamma(beta + 1) * kernel.moment(beta)
+    kernel = weights.kernel(beta, m)
+    slope = hoelder_slope(kernel, beta, m, C)
     if h is None:
         # The logarithm of ((m + 1)κ²/((β − m) slope² n t²))^{1/(2β + 2)}, whose factors may leave the range of float64.
         power = math.log((m + 1) / (beta - m)) - math.log(worth) + 2 * (math.log(kernel.extent[1]) - math.log(slope))
         h = math.exp(power / (2 * beta + 2))
     window = weights.Window(kernel, x0, check_positive("h", h))
     return LinearEstimator(window, epsilon, bound=window.norm, bias=slope * h ** (beta - m), center=window.middle, h=h)
+
+
+def hoelder_slope(kernel: weights.Kernel, beta: float, m: int, C: float) -> float:
+    """c in the bound c·h^(β − m) of the bias of a kernel, whose moments up to the largest integer below β are those of `density_at`."""
+    b = math.floor(beta)
+    pairs = 2 ** (beta - b - 1) if (m + b) % 2 else 1.0
+    return pairs * C * math.gamma(beta - b + 1) / math.gamma(beta + 1) * kernel.moment(beta)
 
 
 def uniform_scale(epsilon: float, *, M: float) -> LinearEstimator:

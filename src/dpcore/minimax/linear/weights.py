@@ -25,6 +25,16 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
+class Shifted:
+    """x ↦ x − c."""
+
+    c: float
+
+    def __call__(self, x: Any) -> Any:
+        return np.asarray(x, np.float64) - self.c
+
+
+@dataclass(frozen=True, slots=True)
 class Product:
     """The product of the numbers of a record, along the last axis."""
 

@@ -346,6 +346,11 @@ def test_fifty_towns_and_four_age_groups(place):
         (["--target", "visits: 0"], "half_width must be positive"),
         (["--target", "mean cost: 5"], "assume one, such as n = 10000"),
         (["--target", "mean cost: 1e-9", "--assume", "n=10"], "no ε up to 1000 meets ± 1e-09"),
+        (["--rows", "vists: 20"], "--rows names 'vists'"),
+        (["--rows", "mean cost: 5%"], '--rows must be like "NAME: 20"'),
+        (["--rows", "mean cost: 0"], "half_width must be positive"),
+        (["--rows", "visits: 1e-3"], "the noise, which does not depend on the number of rows"),
+        (["--rows", "mean cost: 1e-14"], "is met by no n from 1 to"),
         (["--assume", "n"], "--assume must be KEY=NUMBER such as n=10000, got 'n'"),
         (["--assume", "rows=3"], "--assume: assume has 'rows'"),
     ],
@@ -354,6 +359,22 @@ def test_targets_that_cannot_be_are_refused(place, arguments, words):
     done = place.dpcore("plan", "job.toml", *arguments)
     assert done.code == 2
     assert words in done.said
+
+
+def test_rows_that_a_target_needs_with_the_epsilon_of_the_job(place):
+    """The number of rows that is found, assumed, meets the target, and one less does not."""
+    done = place.dpcore("plan", "job.toml", "--json", "--rows", "mean cost: 5 @ 90%", "--rows", "mean cost: 2% of 250 in all cells")
+    assert done.code == 0, done.said
+    each, all_cells = json.loads(done.out)["rows"]
+    assert each["half_width"] <= 5 < each["half_width_at_less"]
+    assert all_cells["target"]["cells"] == "all"
+    assert all_cells["rows"] > each["rows"]
+    for rows, more in ((each["rows"], False), (each["rows"] - 1, True)):
+        report = json.loads(place.dpcore("plan", "job.toml", "--json", "--target", "mean cost: 5 @ 90%", "--assume", f"n={rows}").out)
+        assert (report["targets"][0]["given"]["half_width"] > 5) == more
+    shown = place.dpcore("plan", "job.toml", "--table", "--rows", "mean cost: 5 @ 90%")
+    assert f"{each['rows']:,}" in shown.out
+    assert "needs rows" in shown.out
 
 
 def test_the_page_shows_targets_and_errors(place, tmp_path):

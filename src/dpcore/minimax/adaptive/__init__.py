@@ -1,0 +1,1 @@
+"""Estimators that choose a range or a bandwidth by themselves, and several functionals under one ε."""
