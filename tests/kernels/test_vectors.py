@@ -50,7 +50,9 @@ CASES = {
     "sample-9-700": ("sample", 9, 700.0),
     "hypercube-65-2.0": ("hypercube", 65, 2.0),
 }
-each = pytest.mark.parametrize("name", CASES)
+each = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.long) if d >= 2000 else name for name, (_, d, _) in CASES.items()]
+)
 
 
 def case(name: str) -> tuple[VectorMean, Array]:
@@ -71,7 +73,7 @@ def expected(twin: Twin, vectors: VectorMean, rows: list[list[Any]], first: int)
     return [twin.hypercube(first + i, row, bounds, vectors.epsilon, vectors.agreements) for i, row in enumerate(rows)]
 
 
-@pytest.mark.some(7)
+@pytest.mark.some(5)
 @each
 @pytest.mark.parametrize("first", [0, 77, 2**40 + 3])
 def test_the_twin_gives_the_same_reports(name: str, first: int) -> None:

@@ -81,6 +81,7 @@ def test_the_channel_of_a_sample_is_one_bit_about_each_coordinate(epsilon: float
     assert np.allclose(found.sum(axis=1), 1.0, atol=1e-15)
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("d", [1, 2, 3, 5])
 @pytest.mark.parametrize("method", ["sample", "hypercube"])
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 4.0, 50.0])
@@ -100,6 +101,7 @@ def test_ties_in_both_halves_are_not_private(e: Fraction) -> None:
             assert worst_ratio([weights(v, least, e) for v in cube(d)]) == e
 
 
+@pytest.mark.some(9)
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0, 8.0])
 def test_the_constant_makes_signs_unbiased_and_is_the_least(d: int, epsilon: float) -> None:
