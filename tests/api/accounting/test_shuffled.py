@@ -372,12 +372,12 @@ def test_what_is_refused(error, words, arguments, sizes):
 
 
 def test_tables_and_plots(tmp_path: Path):
-    reports = accounting.ShuffledReports(1.0, n=1_000)
+    reports = accounting.ShuffledReports(1.0, n=40)
     assert [each.delta for each in reports.table()] == [1e-4, 1e-6, 1e-8, 1e-10, 1e-12]
-    assert reports.privacy(1e-6) == accounting.shuffled(1.0, 1e-6, n=1_000)
-    assert reports.delta(0.05) == accounting.shuffled_delta(1.0, 0.05, n=1_000)
-    assert "1,000 shuffled reports with ε₀ = 1" in reports._repr_html_()
-    small = accounting.ShuffledReports(1.0, n=30)
+    assert reports.privacy(1e-6) == accounting.shuffled(1.0, 1e-6, n=40)
+    assert reports.delta(0.05) == accounting.shuffled_delta(1.0, 0.05, n=40)
+    assert "40 shuffled reports with ε₀ = 1" in reports._repr_html_()
+    small = accounting.ShuffledReports(1.0, n=5)
     assert small.plot(target=tmp_path / "curve.svg", smallest_delta=1e-6).read_text().startswith("<?xml")
     with pytest.raises(ParameterTypeError, match="target must be a path or matplotlib axes, got int"):
         small.plot(target=3)
