@@ -237,22 +237,27 @@ SHOWN = 8.0
 """ε of the table."""
 
 
+def _both(epsilon: float, stream: Stream) -> tuple[inference.RegressionEstimate, inference.FunctionalEstimate]:
+    """Both private fits of the real table."""
+    table = visits()
+    x_radius, y_radius = table.x_radius, table.y_radius
+    return (
+        linear_regression(table.x, table.y, epsilon, DELTA, x_radius=x_radius, y_radius=y_radius, rng=stream),
+        functional_regression(table.x, table.y, epsilon, x_radius=x_radius, y_radius=y_radius, rng=stream),
+    )
+
+
 def _real(setting: Setting) -> tuple[Panel, Table, float]:
     table, levels, replicates = visits(), (0.25, 0.5, 1.0, 2.0, 4.0, 8.0), setting.sized(20, 6)
     exact = np.linalg.solve(table.x.T @ table.x, table.x.T @ table.y)
-    bounds = {"x_radius": table.x_radius, "y_radius": table.y_radius}
     adassp, functional, worst = [], [], 0.0
     for level in levels:
-        fits = [
-            linear_regression(table.x, table.y, level, DELTA, **bounds, rng=setting.stream("real", level, r)) for r in range(replicates)
-        ]
-        pure = [functional_regression(table.x, table.y, level, **bounds, rng=setting.stream("pure", level, r)) for r in range(replicates)]
-        adassp.append(mean_of([float(np.linalg.norm(fit.value - exact)) for fit in fits]))
-        functional.append(mean_of([float(np.linalg.norm(fit.value - exact)) for fit in pure]))
-        if all(fit.ridge == 0 for fit in fits):
-            worst = max(worst, *(float((np.abs(fit.value - exact) / fit.stderr).max()) for fit in fits))
-        if level == SHOWN:
-            shown = fits[0], pure[0]
+        pairs = [_both(level, setting.stream("real", level, r)) for r in range(replicates)]
+        adassp.append(mean_of([float(np.linalg.norm(fit.value - exact)) for fit, _ in pairs]))
+        functional.append(mean_of([float(np.linalg.norm(fit.value - exact)) for _, fit in pairs]))
+        if all(fit.ridge == 0 for fit, _ in pairs):
+            worst = max(worst, *(float((np.abs(fit.value - exact) / fit.stderr).max()) for fit, _ in pairs))
+    shown = _both(SHOWN, setting.stream("real", "shown"))
     size = float(np.linalg.norm(exact))
     panel = Panel(
         "ε", "distance from the least squares of all rows", (

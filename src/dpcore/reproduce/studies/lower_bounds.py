@@ -206,11 +206,11 @@ def _accused(setting: Setting, n: int, d: int, epsilon: float, runs: int, beta: 
 
 
 def _sparse(setting: Setting) -> Section:
-    n, epsilon, s = 20_000, 0.5, 4
-    dimensions = setting.sized((64, 512, 4096, 16_384), (64, 512))
+    n, epsilon, s = 8000, 0.5, 4
+    dimensions = setting.sized((64, 256, 1024, 4096), (64, 256))
     bounds = [mean_lower_bound(epsilon, DELTA, n=n, d=d, radius=1.0, s=s) for d in dimensions]
     dense = [mean_lower_bound(epsilon, DELTA, n=n, d=d, radius=1.0).value for d in dimensions]
-    risks = [_sparse_risk(setting, n, d, s, epsilon, setting.sized(6, 3)) for d in dimensions]
+    risks = [_sparse_risk(setting, n, d, s, epsilon, setting.sized(4, 2)) for d in dimensions]
     order = [s * math.log(d) / n + (s * math.log(d)) ** 2 / (n * epsilon) ** 2 for d in dimensions]
     blocks = [s * math.log(d / s) ** 2 / (n * epsilon) ** 2 for d in dimensions]
     series = (
