@@ -28,6 +28,7 @@ NAME is one of the studies below, or `all`.
     generalization        How many records adaptive queries need, and how far a private query can be off.
     figure1               The error of perturbed histograms against their number of cells.
     rates                 How fast the errors of releases fall, and both tables of rates.
+    information           What releases tell about one record and about the distribution, in several distances.
 
 \b
     dpcore reproduce all --report out

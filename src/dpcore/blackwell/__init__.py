@@ -6,7 +6,7 @@ mechanism, `dpcore.audit` bounds the privacy loss by running it.
 
 from dpcore.blackwell.conversion import from_mechanism
 from dpcore.blackwell.experiment import Experiment
-from dpcore.blackwell.power import max_power
+from dpcore.blackwell.power import bayes_factors, max_power
 from dpcore.blackwell.regions import Region
 from dpcore.blackwell.sufficiency import DecisionProblem, Sufficiency, is_sufficient
 from dpcore.blackwell.trade_offs import TradeOff
@@ -17,6 +17,7 @@ __all__ = [
     "Region",
     "Sufficiency",
     "TradeOff",
+    "bayes_factors",
     "from_mechanism",
     "is_sufficient",
     "max_power",

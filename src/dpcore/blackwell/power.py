@@ -1,19 +1,25 @@
-"""The power of tests that see only the output of a private mechanism."""
+"""What tests and Bayesian comparisons can learn from the output of a private mechanism."""
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dpcore._validation import REAL_DTYPES, check_array, check_real
+from dpcore._exact.intervals import Interval, exp, refined, round_up
+from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_real
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from dpcore.noise import Real
+    from dpcore.privacy import Relation
+
+_LARGEST_EXPONENT = 746
+"""e^746 and e^−746 are beyond float64."""
 
 
 @overload
@@ -69,3 +75,58 @@ def max_power(level: Any, epsilon: float, delta: float = 0.0) -> Any:
         rise = np.where(levels > 0, np.exp(epsilon) * np.where(levels > 0, levels, 1.0), 0.0) + delta
     power = np.minimum(1.0, np.minimum(rise, 1 - math.exp(-epsilon) * np.maximum(0.0, 1 - delta - levels)))
     return float(power) if np.ndim(level) == 0 else power
+
+
+def bayes_factors(epsilon: float, *, records: int = 1, relation: Relation = "replace") -> tuple[float, float]:
+    r"""Return the range of Bayes factors between two hypotheses about the values of some records, given only a private output.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss ε, in [0, ∞], of everything that is seen: of several releases, the sum.
+    records : int, default 1
+        Number k of records whose values differ between the hypotheses, ≥ 1.
+    relation : {"replace", "add_remove"}, default "replace"
+        Relation of the guarantee. Under "add_remove" a changed value is two steps, one record less and one more.
+
+    Returns
+    -------
+    tuple of float
+        (e^(−s), e^s), s = kε or 2kε, rounded outwards: P(z | H₁)/P(z | H₀) lies between them for every output z.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is outside its range or of the wrong type.
+
+    Notes
+    -----
+    Guarantee: for any beliefs about the other records, the laws of the output under H₁ and H₀ are mixtures of laws that differ, pair by
+    pair, by at most e^s; so does their ratio. Posterior odds are prior odds times the Bayes factor.
+    Wasserman & Zhou (2010), after Theorem 2.4, print e^(±2ε) for one record. That is the range under "add_remove"; under "replace", their
+    relation, it is e^(±ε), and binary randomised response attains it. If the hypotheses are about the presence of records and not about
+    values, each is one step under "add_remove": its range is the one that this function gives for "replace".
+    For δ > 0 there is no such range: outputs of probability δ may decide between the hypotheses. `max_power` has the bound for tests.
+    Cost: one exponential in interval arithmetic.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Theorem 2.4 and the text after it.
+
+    Examples
+    --------
+    >>> low, high = bayes_factors(1.0)
+    >>> round(low, 4), round(high, 4)
+    (0.3679, 2.7183)
+    >>> round(bayes_factors(1.0, relation="add_remove")[1], 4)
+    7.3891
+    """
+    epsilon = check_real("epsilon", epsilon, low=0.0, high=math.inf)
+    both = check_choice("relation", relation, ("replace", "add_remove")) == "add_remove"
+    steps = check_integer("records", records, low=1) * (2 if both else 1)
+    if math.isinf(epsilon) or steps * Fraction(epsilon) > _LARGEST_EXPONENT:
+        return 0.0, math.inf
+    exponent = steps * Fraction(epsilon)
+    high = refined(lambda precision: exp(Interval.of(exponent, precision)))
+    low = refined(lambda precision: exp(Interval.of(-exponent, precision)))
+    return -round_up((-low).high), round_up(high.high)

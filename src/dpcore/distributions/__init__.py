@@ -10,14 +10,15 @@ from dpcore.distributions._cells import Cells
 from dpcore.distributions._results import DrawsRelease, HistogramRelease
 from dpcore.distributions.balls import ks_accuracy_bound, small_ball_probability
 from dpcore.distributions.bands import CdfBand, DensityBand
-from dpcore.distributions.convergence import Consistency, consistency
+from dpcore.distributions.convergence import Consistency, Informative, consistency
 from dpcore.distributions.dirichlet import dirichlet_histogram, least_prior
-from dpcore.distributions.distances import ks_distance, squared_l2_distance
+from dpcore.distributions.distances import kl_divergence, ks_distance, squared_l2_distance
 from dpcore.distributions.exponential import SeriesDrawsRelease, exponential_density, l2_exponential
 from dpcore.distributions.ks import ks_exponential
 from dpcore.distributions.mean import MeanRelease, exponential_mean
 from dpcore.distributions.perturbed import perturbed_histogram, perturbed_masses
 from dpcore.distributions.series import SeriesRelease, orthogonal_series
+from dpcore.distributions.series_balls import l2_accuracy_bound, l2_small_ball_probability, series_covariance
 from dpcore.distributions.smoothed import least_smoothing, smoothed_histogram
 from dpcore.distributions.tuning import (
     Rate,
@@ -39,6 +40,7 @@ __all__ = [
     "DensityBand",
     "DrawsRelease",
     "HistogramRelease",
+    "Informative",
     "MeanRelease",
     "Rate",
     "Release",
@@ -49,12 +51,15 @@ __all__ = [
     "dirichlet_histogram",
     "exponential_density",
     "exponential_mean",
+    "kl_divergence",
     "ks_accuracy_bound",
     "ks_distance",
     "ks_exponential",
     "ks_exponential_draws",
+    "l2_accuracy_bound",
     "l2_exponential",
     "l2_exponential_draws",
+    "l2_small_ball_probability",
     "least_prior",
     "least_smoothing",
     "orthogonal_series",
@@ -63,6 +68,7 @@ __all__ = [
     "perturbed_histogram_bins",
     "perturbed_masses",
     "rate",
+    "series_covariance",
     "small_ball_probability",
     "smoothed_histogram",
     "smoothed_histogram_ks",

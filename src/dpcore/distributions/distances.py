@@ -14,7 +14,7 @@ from dpcore._validation import REAL_DTYPES, check_array, check_integer
 from dpcore.distributions._base import Release
 from dpcore.distributions._boxes import Bounds, Box, Reals
 from dpcore.distributions._cells import Cells
-from dpcore.distributions._results import DrawsRelease
+from dpcore.distributions._results import DrawsRelease, empirical_cdf
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 
 Function = Callable[[Any], Any]
@@ -56,7 +56,8 @@ def ks_distance(first: Distribution, second: Distribution, *, points: int = 4096
     next smaller float64. For r coordinates that is the grid of all coordinates, (k + 1)^r points. Two histograms are compared exactly, at
     the ends of their bins. Anything else is compared at evenly spaced points; the result is then below the supremum by at most the mass
     between two of them.
-    Cost: one sort and two evaluations a point.
+    Cost: one sort and two evaluations a point; draws are counted on the whole grid at once, so that 1,000 draws in the plane take a
+    fraction of a second.
 
     References
     ----------
@@ -114,11 +115,23 @@ class _Curve:
 
 
 def _empirical(rows: Reals) -> Function:
-    """The empirical distribution function of rows (k, r)."""
-    if rows.shape[1] == 1:
-        ordered = np.sort(rows[:, 0])
-        return lambda x: np.searchsorted(ordered, x, side="right") / len(ordered)
-    return lambda x: np.array([np.mean((rows <= point).all(axis=1)) for point in x])
+    """The empirical distribution function of rows (k, r), at points."""
+    return lambda x: empirical_cdf(rows, np.asarray(x, np.float64).reshape(-1, rows.shape[1]))
+
+
+def _on_grid(rows: Reals, axes: Sequence[Reals]) -> Reals:
+    """The empirical distribution function of rows (k, r) on a grid, flat, the last axis changing fastest.
+
+    A row counts from the first point of each axis on that is not below it; sums along all axes do the rest.
+    """
+    shape = tuple(map(len, axes))
+    first = [np.searchsorted(axis, rows[:, number]) for number, axis in enumerate(axes)]
+    inside = np.all([at < size for at, size in zip(first, shape, strict=True)], axis=0)
+    codes = np.ravel_multi_index([at[inside] for at in first], shape)
+    table = np.bincount(codes, minlength=math.prod(shape)).reshape(shape)
+    for axis in range(len(shape)):
+        np.cumsum(table, axis=axis, out=table)
+    return np.asarray(table.ravel() / len(rows))
 
 
 def _common_dimension(curves: Sequence[_Curve]) -> int:
@@ -149,7 +162,10 @@ def _grid(axes: Sequence[Reals]) -> Reals:
 
 def _largest_difference(curves: Sequence[_Curve], axes: Sequence[Reals]) -> float:
     grid = _grid(axes)
-    first, second = (_values(name, curve.values, grid) for name, curve in zip(("first", "second"), curves, strict=True))
+    first, second = (
+        _values(name, curve.values, grid) if curve.steps is None or len(axes) == 1 else _on_grid(curve.steps, axes)
+        for name, curve in zip(("first", "second"), curves, strict=True)
+    )
     return float(np.abs(first - second).max())
 
 
@@ -198,6 +214,65 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
     >>> round(squared_l2_distance(lambda x: 2 * x, lambda x: 0 * x + 1), 6)
     0.333333
     """
+    f, g, weights = _at_nodes(first, second, bounds, pieces)
+    return _integral((f - g) ** 2, weights)
+
+
+def kl_divergence(first: Density, second: Density, *, bounds: Bounds | None = None, pieces: int | None = None) -> float:
+    r"""Return the Kullback-Leibler divergence ∫ f ln(f/g) dx of a density g from a density f, by Gauss-Legendre quadrature.
+
+    Parameters
+    ----------
+    first : Release or callable
+        f: a release, or a density that takes an array of points, (q,) or (q, r), in the units of the bounds. To judge a release, this is
+        the true density.
+    second : Release or callable
+        g.
+    bounds : (low, high), optional
+        As for `squared_l2_distance`.
+    pieces : int, optional
+        As for `squared_l2_distance`.
+
+    Returns
+    -------
+    float
+        In nats, ≥ 0 but for rounding where both are densities; inf if g is 0 at a node where f is not.
+
+    Raises
+    ------
+    ParameterError, ParameterTypeError
+        If a parameter is out of range or of the wrong type, dimensions differ, a density is negative at a node, or more than 2^22 nodes are
+        needed.
+
+    Notes
+    -----
+    A histogram with an empty cell, or a series that was cut at 0, has an infinite divergence from a density that is positive there. So the
+    divergence is finite only if released counts are positive; the squared distance and the KS distance go to 0 without it.
+    Between two histograms the result is exact up to rounding.
+    Cost: that of `squared_l2_distance`.
+
+    References
+    ----------
+    Wasserman & Zhou (2010), Section 3: "our results can be carried over to other distances".
+
+    Examples
+    --------
+    >>> round(kl_divergence(lambda x: 2 * x, lambda x: 0 * x + 1), 4)
+    0.1931
+    >>> kl_divergence(lambda x: 0 * x + 1, lambda x: 2.0 * (x < 0.5))
+    inf
+    """
+    f, g, weights = _at_nodes(first, second, bounds, pieces)
+    for name, values in (("first", f), ("second", g)):
+        if not (values >= 0).all():
+            raise ParameterError(f"{name} must be a density, with no negative values")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(f > 0, f * (np.log(f) - np.log(g)), 0.0)
+    return math.inf if np.isinf(terms).any() else _integral(terms, weights)
+
+
+def _at_nodes(first: Density, second: Density, bounds: Bounds | None, pieces: int | None) -> tuple[Reals, Reals, list[Reals]]:
+    """Both densities at the nodes of a quadrature, an axis a coordinate, and the weights of each axis."""
     if pieces is not None:
         pieces = check_integer("pieces", pieces, low=1, high=MOST_POINTS)
     releases = [value for value in (first, second) if isinstance(value, Release)]
@@ -210,10 +285,13 @@ def squared_l2_distance(first: Density, second: Density, *, bounds: Bounds | Non
             f"pieces (and cells of histograms) must give at most 2^22 nodes, got {' × '.join(str(len(nodes)) for nodes, _ in rules)}"
         )
     f, g = (_density(name, value, rules) for name, value in (("first", first), ("second", second)))
-    squares = (f - g) ** 2
-    for _, weights in reversed(rules):
-        squares = squares @ weights
-    return float(squares)
+    return f, g, [weights for _, weights in rules]
+
+
+def _integral(values: Reals, weights: Sequence[Reals]) -> float:
+    for each in reversed(weights):
+        values = values @ each
+    return float(values)
 
 
 def _box(releases: Sequence[Release], bounds: Bounds | None) -> Box:

@@ -95,6 +95,15 @@ SECTIONS = {
         "Wasserman & Zhou (2010), Figure 1: error of original and of perturbed histograms of Beta(10, 10)",
         "Wasserman & Zhou (2010), Figure 1, bimodal: error of original and of perturbed histograms of a mixture",
     ],
+    "information": [
+        "Wasserman & Zhou (2010), Theorem 2.4: power and Bayes factor of a test of one record",
+        "Wasserman & Zhou (2010), Definition 3.1: consistent and informative releases in three distances",
+        "Wasserman & Zhou (2010), Theorem 4.2, plane: KS distance of smoothed histograms of two coordinates",
+        "Wasserman & Zhou (2010), Theorem 4.4, KS in the plane: KS distance of perturbed histograms of two coordinates",
+        "Wasserman & Zhou (2010), Definition 5.2: small balls in L2, and the accuracy that follows",
+        "Wasserman & Zhou (2010), Section 5.2: the mean by the exponential mechanism",
+        "Wasserman & Zhou (2010), Lemma 9.3: the covariance of the coefficients is bounded",
+    ],
     "rates": [
         "Wasserman & Zhou (2010), Section 1.1, first table: rates of histograms and of the exponential mechanism",
         "Wasserman & Zhou (2010), Section 1.1, second table: rates of orthogonal series",
@@ -112,7 +121,7 @@ SECTIONS = {
 CHECKS, IDENTITIES = 151, 45
 """Checks of a quick run, and those that must hold exactly or up to rounding: at least so many."""
 PLACE = re.compile(
-    r"[A-Z][\w &]+ \(\w+( \d)?\), (Claim|Corollary|Exercise|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) "
+    r"[A-Z][\w &]+ \(\w+( \d)?\), (Claim|Corollary|Definition|Exercise|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) "
     r"(A\.)?\d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
 )
 
@@ -317,7 +326,7 @@ def made_up(tmp_path, monkeypatch):
 def test_adding_a_study_is_adding_a_file(made_up):
     # in the order of the titles
     names = list(known_studies())
-    assert names[names.index("made-up") - 1 :] == ["figure1", "made-up", "rates"]
+    assert names[names.index("made-up") - 1 :] == ["figure1", "made-up", "rates", "information"]
     findings = run(["made-up"], Setting())
     assert not findings.hold
     assert (findings.broken("identity"), findings.broken("finding")) == (1, 1)
