@@ -111,6 +111,7 @@ class Additive(LocalMechanism, Generic[Single]):
     """Noise on a clamped number: the base class of the four mechanisms."""
 
     __slots__ = ()
+    FALLS = True
 
     lower: float
     upper: float

@@ -58,8 +58,8 @@ class LocalMechanism(ABC):
 
     ESTIMATES = "mean"
     """What the mechanism estimates, for plans."""
-    FALLS = True
-    """Whether it is proved that the variance never grows with ε."""
+    FALLS = False
+    """Whether it is proved that the variance never grows with ε; a class that proves it says so."""
 
     def _spread(self, at: float | None, target: str) -> Spread:  # noqa: ARG002  overridden
         """What one report contributes to the error, for records with this mean or frequency; None is the worst."""

@@ -46,6 +46,7 @@ class OneBit(LocalMechanism):
     """A mechanism whose report is True (+z0) or False (−z0)."""
 
     __slots__ = ()
+    FALLS = True
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count the reports that are True.

@@ -112,8 +112,6 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     g: int = field(init=False, repr=False, compare=False)
 
-    FALLS = False  # the number that is chosen anew for each ε may suit another frequency
-
     def __post_init__(self) -> None:
         self._settle()
         object.__setattr__(self, "g", best_codes(self.epsilon, self.k))

@@ -83,6 +83,8 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     unknown: int | None = field(default=None, kw_only=True)
     categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
+    FALLS = True
+
     def __post_init__(self) -> None:
         self._settle()
 

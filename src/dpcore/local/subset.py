@@ -113,8 +113,6 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
     categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
     w: int = field(init=False, repr=False, compare=False)
 
-    FALLS = False  # the number that is chosen anew for each ε may suit another frequency
-
     def __post_init__(self) -> None:
         self._settle()
         object.__setattr__(self, "w", best_size(self.epsilon, self.k))

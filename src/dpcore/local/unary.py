@@ -84,6 +84,8 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
     unknown: int | None = field(default=None, kw_only=True)
     categories: tuple[str, ...] | None = field(default=None, kw_only=True, repr=False)
 
+    FALLS = True
+
     def __post_init__(self) -> None:
         self._settle()
         check_choice("method", self.method, ("optimal", "symmetric"))

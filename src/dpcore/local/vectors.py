@@ -195,6 +195,7 @@ class VectorMean(LocalMechanism):
         return found if several else float(found[0])
 
     ESTIMATES = "mean of each coordinate"
+    FALLS = True
 
     def _spread(self, at: float | None, target: str) -> Spread:
         """The largest one of all coordinates."""

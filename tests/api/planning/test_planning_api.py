@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,16 @@ import pytest
 
 from dpcore._error_curves import SIZE, ErrorCurve, grid
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.local import BinaryResponse, BoundedMean, KaryResponse, LocalHashing, LocalLaplace, SubsetSelection, UnaryEncoding
+from dpcore.local import (
+    BinaryResponse,
+    BoundedMean,
+    KaryResponse,
+    LocalHashing,
+    LocalLaplace,
+    ProjectiveGeometryResponse,
+    SubsetSelection,
+    UnaryEncoding,
+)
 from dpcore.minimax import LinearEstimator, Model, truncated_moment
 from dpcore.planning import AdaptiveAnswers, Aim, BinarySearch, Mean, Plan, Recipe, UniformityTest, epsilon_for, sample_size
 from dpcore.planning.answers import BACK, LOOKED_BACK
@@ -300,6 +310,16 @@ def test_every_epsilon_has_a_plan_or_a_reason(make, epsilon):
     assert plan.error <= unit / 100
     with pytest.raises(ParameterError, match="is met by no n"):
         sample_size(mechanism, rmse=unit / 2**21)
+
+
+def test_only_mechanisms_that_prove_it_claim_the_least_epsilon():
+    """Their variance falls over the grid; those that choose a number anew for each ε claim nothing."""
+    proved = (KaryResponse(1.0, k=9), UnaryEncoding(1.0, k=9), BinaryResponse(1.0), BoundedMean(1.0, 0.0, 1.0), LocalLaplace(1.0, 0.0, 1.0))
+    for mechanism in (*proved, SubsetSelection(1.0, k=9), LocalHashing(1.0, k=9), ProjectiveGeometryResponse(1.0, k=9)):
+        assert epsilon_for(mechanism, n=10**5, rmse=0.02).least == (mechanism in proved)
+        if mechanism in proved:
+            errors = [mechanism.error_curve(Aim("rmse", 1.0)).error(100, grid(place)) for place in range(500, SIZE - 901, 97)]
+            assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(errors))
 
 
 def test_bounds_of_a_mechanism_that_does_not_exist_for_some_epsilon_are_infinite_there():
