@@ -152,6 +152,9 @@ class Check:
     holds: bool
     kind: Kind = "finding"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "holds", bool(self.holds))  # NumPy's booleans are none of JSON
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
