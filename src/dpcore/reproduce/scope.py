@@ -32,7 +32,7 @@ def one_bit_scope(title: str, setting: Setting) -> Section:
         Size of the run.
     """
     nearly, n = Model([1.0, -1.0, 0.0], A=[[0.0, 0.0, -1.0]], b=[1e-6 - 1.0]), 10**14
-    epsilons = np.array(setting.sized((0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 3.0), (0.25, 0.5, 0.6, 1.0, 2.0)))
+    epsilons = np.array(setting.sized((0.25, 0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.5, 2.0, 3.0), (0.25, 0.5, 0.6, 1.0, 2.0)))
     unit = math.sqrt(n)
     one, three = [], []
     for epsilon in epsilons.tolist():

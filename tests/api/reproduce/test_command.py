@@ -75,6 +75,29 @@ SECTIONS = {
         "Steinberger (2019), Satz 3.13: the best bit of a record",
         "Steinberger (2019), Lemma 3.16: how often a binary search errs by how much",
     ],
+    "minimax-channels": [
+        "Steinberger (2019), Satz 1.12: private channels have densities that obey the bound at every report",
+        "Steinberger (2019), Aufgabe 1.3: normal noise is private for no standard deviation",
+        "Steinberger (2019), Aufgabe 3.1: several functionals under one privacy budget",
+    ],
+    "minimax-bounds": [
+        "Steinberger (2019), Satz 2.2: without privacy the risk has the order of the Hellinger modulus",
+        "Steinberger (2019), Satz 3.1: no estimator behind a given channel is better than its hardest test",
+        "Steinberger (2019), Lemma 3.2: members that are close in any metric cannot be distinguished",
+        "Steinberger (2019), Satz 3.10: some estimator behind a given channel attains the order of its modulus",
+        "Steinberger (2019), Lemma 3.17: testing affinities of n reports are at most powers of one affinity",
+        "Steinberger (2019), Satz 3.13, scope: one bit loses to three outcomes from e^ε = √3 on",
+        "Steinberger (2019), Korollar 3.14, scope: from which sample size on the theorem is better than a guess",
+        "Steinberger (2019), Aufgabe 3.5, part 3: a modulus that jumps at 0",
+    ],
+    "minimax-tests": [
+        "Steinberger (2019), Satz 2.5: affinities of hulls of products multiply",
+        "Steinberger (2019), Satz 2.6: supremum and infimum may be exchanged",
+        "Steinberger (2019), Korollar 2.7: the best test of two models errs as often as that of their hardest members",
+        "Steinberger (2019), Aufgabe 2.1: some test attains the smallest sum of errors",
+        "Steinberger (2019), Aufgabe 2.7: what each report adds to a divergence",
+        "Steinberger (2019), Aufgabe 2.8: products are n times as far apart as their factors, at most and sometimes",
+    ],
     "privacy-loss": [
         "Stemmer (lecture 6), Claim 3: it is enough that large privacy losses are rare",
         "Stemmer (lecture 6), Claim 4: the mean privacy loss of a private answer is at most 2ε²",
@@ -121,7 +144,8 @@ SECTIONS = {
 CHECKS, IDENTITIES = 151, 45
 """Checks of a quick run, and those that must hold exactly or up to rounding: at least so many."""
 PLACE = re.compile(
-    r"[A-Z][\w &]+ \(\w+( \d)?\), (Claim|Corollary|Definition|Exercise|Figure|Lemma|Section|Theorem|Abbildung|Beispiel|Satz) "
+    r"[A-Z][\w &]+ \(\w+( \d)?\), "
+    r"(Claim|Corollary|Definition|Exercise|Figure|Lemma|Section|Theorem|Abbildung|Aufgabe|Beispiel|Korollar|Satz) "
     r"(A\.)?\d+(\.\d+)*( [AB])?(, [\w -]+)?: [^:]+"
 )
 
