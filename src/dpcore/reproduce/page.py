@@ -113,10 +113,16 @@ def _item(item: Item, anchors: Mapping[str, str]) -> dict[str, Any]:
 
 
 def formulas(text: str) -> Any:
-    """Return a text with its formulas as markup for a template."""
+    """Return a text with its formulas, and names between backticks, as markup for a template."""
     from markupsafe import Markup
 
-    return Markup(mathematics(text))  # noqa: S704 - everything else is escaped
+    parts = text.split("`")
+    if len(parts) % 2 == 0:  # a single backtick is a character
+        parts = [text]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else Markup(mathematics(part))  # noqa: S704 - everything else is escaped
+        for place, part in enumerate(parts)
+    )
 
 
 def _table(table: Table) -> dict[str, Any]:

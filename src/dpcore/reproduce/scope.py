@@ -51,8 +51,8 @@ def one_bit_scope(title: str, setting: Setting) -> Section:
     series = (
         Series("best bit, certified", x, floats(one), None, "measured", "points"),
         Series("3-ary response", x, floats(upper), None, "second", "points"),
-        Series("2(e^ε + 1)/(e^ε − 1)", x, floats(theory[0]), None, "theory"),
-        Series("2√(2(e^ε + 2))/(e^ε − 1)", x, floats(theory[1]), None, "second theory"),
+        Series("best bit, formula", x, floats(theory[0]), None, "theory"),
+        Series("3-ary response, formula", x, floats(theory[1]), None, "second theory"),
     )
     ratio = (
         Series("one bit ÷ three outcomes", x, floats(b / t for b, t in zip(one, upper, strict=True)), None, "measured", "points"),
@@ -67,7 +67,7 @@ def one_bit_scope(title: str, setting: Setting) -> Section:
         (
             Figure(
                 "Difference of θ that n reports do not show, in units of n^(−1/2).",
-                (Panel("ε", "√n·ω_H", series, "y"), Panel("ε", "ratio", ratio, "")),
+                (Panel("ε", "√n · modulus", series, "y"), Panel("ε", "ratio", ratio, "")),
             ),
         ),
         (),
@@ -82,8 +82,8 @@ def one_bit_scope(title: str, setting: Setting) -> Section:
             ),
             Check("and by a growing factor", f"up to {best:.2f} in the error", "more than 1.4", best > 1.4, "identity"),
         ),
-        "Up to e^ε = √3 one bit is the better report even here. The order in n is the same for both; what the theorem gives up is a "
-        "constant, which grows as e^(ε/2).",
+        "The formulas are 2(e^ε + 1)/((e^ε − 1)√n) and 2√(2(e^ε + 2))/((e^ε − 1)√n). Up to e^ε = √3 one bit is the better report even "
+        "here. The order in n is the same for both; what the theorem gives up is a constant, which grows as e^(ε/2).",
     )
 
 
@@ -190,7 +190,7 @@ def discontinuity(title: str, setting: Setting) -> Section:
         (
             Figure(
                 "ω_TV of the models with k ≤ K: with growing K it tends to 1 for every ε > 0, and to 0 at ε = 0.",
-                (Panel("ε", "ω_TV(ε)", tuple(series), "x"),),
+                (Panel("ε", "modulus", tuple(series), "x"),),
             ),
         ),
         (),

@@ -245,6 +245,14 @@ def test_extreme_arguments(n, epsilon):
     assert reports_testing_affinity(COIN, channel, difference=0.0, n=n) == (1.0, 1.0)
 
 
+def test_a_constant_functional_has_no_risk():
+    of = Model([1.0, 1.0, 1.0])
+    channel = local.KaryResponse(1.0, k=3)
+    assert channel_lower_bound(of, channel, n=10).value == channel_upper_bound(of, channel, n=10).value == 0.0
+    assert reports_testing_affinity(of, channel, difference=1e-9, n=10) == (0.0, 0.0)
+    assert indistinguishable_difference(of, channel, eta=0.5, n=10).upper < 1e-12
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

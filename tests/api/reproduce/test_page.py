@@ -61,6 +61,15 @@ def test_everything_else_is_escaped():
     assert "<b>" not in mathematics("x^(<b>)_(<b>)√(<b>)")
 
 
+def test_names_between_backticks_are_code():
+    pytest.importorskip("markupsafe")
+    from dpcore.reproduce.page import formulas
+
+    assert str(formulas("take `risk_bound` of <n>")) == "take <code>risk_bound</code> of &lt;<var>n</var>&gt;"
+    assert str(formulas("`<b>`")) == "<code>&lt;b&gt;</code>"
+    assert str(formulas("5` of n")) == "5` of <var>n</var>"
+
+
 def test_places_have_english_words():
     assert place_and_claim("Steinberger (2019), Abbildung 3.1: the intervals") == ("Abbildung (figure) 3.1", "the intervals")
     assert place_and_claim("Stemmer (lecture 6), Theorem 9: private answers") == ("Theorem 9", "private answers")

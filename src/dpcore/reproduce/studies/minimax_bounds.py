@@ -229,7 +229,7 @@ def _least(setting: Setting) -> Section:
             Check("the bound is of the right size", f"{min(ratios):.3f} of it or more", "0.05", min(ratios) >= 0.05, "identity"),
             Check("η of a single report would be too much", f"{twin:.2f} of the least risk", "more than 1", twin > 1, "identity"),
         ),
-        "The bound comes from two members alone, so it is the smaller bound with Δ₂ of the document. It loses a factor of about four: ½ "
+        "The bound comes from two members alone, so it is the smaller bound with Δ₂ of the document. It loses a factor of two to five: ½ "
         "by Markov’s inequality, and the rest because two members are easier than all.",
     )
 
@@ -270,7 +270,7 @@ def _metrics(setting: Setting) -> Section:
         Series("Δ₂(η), by enumeration", x, floats(hidden), None, "measured", "points"),
         Series("ω(g⁻), Hellinger distance", x, floats(found["Hellinger"]), None, "second", "points"),
         Series("ω(g⁻), total variation", x, floats(found["total variation"]), None, "theory"),
-        Series("upper bound of Δ_A(η)", x, floats(upper), None, "second theory"),
+        Series("upper bound of Δ for hulls", x, floats(upper), None, "second theory"),
     )
     return Section(
         TITLES[2],
@@ -347,8 +347,8 @@ def _attained(setting: Setting) -> Section:
                 "identity",
             ),
         ),
-        f"C₀ is {constant:,.0f}, and only the proof needs it. The sign hides large values, so its modulus and its risk stay large: the "
-        "theorem is about the given channel, and a bad channel has no good estimator.",
+        f"C₀ is {constant:,.0f}, and only the proof needs it. The sign and the three outcomes hide sizes, so their moduli and risks "
+        "stay large: the theorem is about the given channel, and a bad channel has no good estimator.",
     )
 
 
@@ -372,8 +372,8 @@ def _powers(setting: Setting) -> Section:
         ]
         x = floats(differences)
         series = (
-            Series("η_A(Δ)", x, floats(exact), None, "measured", "points"),
-            Series("(1 − ½d_H²)ⁿ", x, floats(bound.upper for bound in bounds), None, "theory"),
+            Series("testing affinity of hulls", x, floats(exact), None, "measured", "points"),
+            Series("bound of Lemma 3.17", x, floats(bound.upper for bound in bounds), None, "theory"),
             Series("from two members", x, floats(bound.lower for bound in bounds), None, "second theory"),
         )
         panels.append(Panel("Δ", "sum of errors", series, "", (0.0, 1.05), f"n = {n:,}"))

@@ -299,8 +299,8 @@ def _identity(setting: Setting) -> Section:
     series = [
         Series(name, x, floats(c.measured.value for c in column), floats(c.measured.stderr for c in column), role, "points")
         for (name, column), role in zip(every.items(), ("measured", "second", "third"), strict=True)
-    ] + [Series("ρ_T of the hardest pair", x, floats(c.found.lower for c in every["open records"]), None, "theory")]
-    series += [Series("ρ_T of the hardest pair, private", x, floats(c.found.lower for c in every["ε = 2"]), None, "second theory")]
+    ] + [Series("hardest pair, as computed", x, floats(c.found.lower for c in every["open records"]), None, "theory")]
+    series += [Series("hardest pair, ε = 2", x, floats(c.found.lower for c in every["ε = 2"]), None, "second theory")]
     return Section(
         TITLES[2],
         "For two dominated models, the smallest worst sum of the errors of both kinds over all tests φ equals the testing affinity of the "
@@ -358,8 +358,8 @@ def _many(setting: Setting) -> tuple[Figure, tuple[Check, ...]]:
     n = floats(sizes)
     series = (
         Series("measured", n, floats(shares), floats(stderr), "measured", "points"),
-        Series("bound ρ_Hⁿ", n, floats(bounds), None, "theory"),
-        Series("half of ρ_T of n reports, bounded from below", n, floats(least), None, "second theory"),
+        Series("bound ρⁿ", n, floats(bounds), None, "theory"),
+        Series("lower bound for every test", n, floats(least), None, "second theory"),
     )
     figure = Figure(
         "Larger error of the Hellinger test of n private reports at the closest members, E x = −½ and E x = ½.",
@@ -423,7 +423,7 @@ def _attained(setting: Setting) -> Section:
             (
                 Series("minimax test", x, floats(values), None, "measured", "points"),
                 Series("best of random tests", x, floats(tried.values()), None, "second", "points"),
-                Series("ρ_T of the hardest pair", x, floats(test.lower for test in found.values()), None, "theory"),
+                Series("hardest pair, as computed", x, floats(test.lower for test in found.values()), None, "theory"),
             ),
             "x",
         ),
