@@ -37,6 +37,8 @@ class OpenExample:
         Takes n and returns the exact squared risk of the estimator at this distribution.
     sizes : tuple of tuple of int
         Sizes n of a full and of a quick run.
+    pair : callable or None
+        Takes n and returns the lower bound of two members of the document's own model, where that is not convex.
     """
 
     name: str
@@ -46,6 +48,29 @@ class OpenExample:
     errors: Callable[[int, int, Stream], Array]
     risk: Callable[[int], float]
     sizes: tuple[tuple[int, ...], tuple[int, ...]]
+    pair: Callable[[int], float] | None = None
+
+
+def uniform_pair_bound(n: int) -> float:
+    """Return the largest (δ/2)²·ρ_T/2 of the uniform distributions on [0, 1] and [0, 1 − δ], for n open records.
+
+    Parameters
+    ----------
+    n : int
+        Number of records.
+
+    Returns
+    -------
+    float
+        Their testing affinity is (1 − δ)^n, and δ = 2/(n + 2) is the best difference.
+
+    Examples
+    --------
+    >>> round(uniform_pair_bound(1), 6)
+    0.018519
+    """
+    delta = 2 / (n + 2)
+    return (delta / 2) ** 2 * (1 - delta) ** n / 2
 
 
 def _mean_errors(n: int, replicates: int, stream: Stream) -> Array:
@@ -119,6 +144,7 @@ OPEN_EXAMPLES = {
             _largest_errors,
             lambda n: 2 / ((n + 1) * (n + 2)),
             ((25, 100, 200), (10, 40)),
+            uniform_pair_bound,
         ),
         OpenExample(
             "3.8, m = 0",

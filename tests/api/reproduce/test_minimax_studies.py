@@ -182,6 +182,15 @@ def test_risks_of_open_records_are_those_of_a_simulation_of_its_own(name):
     assert abs(own.mean() - example.risk(n)) < 5.5 * own.std() / math.sqrt(replicates)
 
 
+@pytest.mark.parametrize("n", [1, 10, 1000])
+def test_the_bound_of_two_uniform_distributions(n):
+    """Over a grid of δ, with the testing affinity by its definition, and below the risk of the largest of n numbers."""
+    delta = np.linspace(0, 1, 100_001)
+    exact = ((delta / 2) ** 2 * (1 - delta) ** n / 2).max()  # min(1, (1 − δ)^−n) has the integral (1 − δ)^n over [0, 1 − δ]^n
+    assert open_records.uniform_pair_bound(n) == pytest.approx(exact, rel=1e-6)
+    assert open_records.uniform_pair_bound(n) < open_records.OPEN_EXAMPLES["3.7"].risk(n)
+
+
 def test_densities_of_open_records_belong_to_the_class():
     """(1 + cos x)/2π has a second derivative of at most 1/2π, and H(2, 1) allows changes of 1."""
     z = np.linspace(-math.pi, math.pi, 1001)
