@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dpcore import local
 from dpcore.minimax import BinarySearchEstimator, Model, modulus_hellinger, modulus_tv, optimal_channel, upper_bound
 from dpcore.reproduce.regions import scientific
-from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, floats
+from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, floats
 from dpcore.reproduce.setting import Setting
 
 Array = npt.NDArray[np.float64]
@@ -173,14 +173,13 @@ def discontinuity(title: str, setting: Setting) -> Section:
     outside = max(abs(_rare(size).theta_range[1] - 1) for size in sizes)
     at_zero = modulus_tv(_rare(sizes[-1]), 0.0).upper
     x = floats(radii)
-    roles = (("measured", "theory"), ("second", "second theory"))
+    dots: tuple[Role, ...] = ("second", "measured")
+    lines: tuple[Role, ...] = ("theory", "second theory")
     series = [
         Series(f"K = {size}", x, floats(each.value for each in found[size]), None, role, "points")
-        for size, role in zip(sizes[-2:], ("second", "measured"), strict=True)
+        for size, role in zip(sizes[-2:], dots, strict=True)
     ]
-    series += [
-        Series(f"min(1, Kε), K = {size}", x, floats(exact[size]), None, line) for size, (_, line) in zip(sizes[-2:], roles, strict=True)
-    ]
+    series += [Series(f"min(1, Kε), K = {size}", x, floats(exact[size]), None, line) for size, line in zip(sizes[-2:], lines, strict=True)]
     return Section(
         title,
         "Find a convex model and a linear, bounded functional whose ω_TV is not continuous at 0. Parts 1 and 2 say that ω_TV(ε)/ε and "

@@ -184,14 +184,15 @@ def _least_risk(n: int, slope: float, grid: int) -> tuple[float, float]:
     """The least worst squared risk of θ of a coin over estimators on a grid, by a linear program: among members of the grid, and all."""
     places = np.linspace(0.0, 1.0, grid)
     counts = np.arange(n + 1)
-    laws = stats.binom.pmf(counts[None], n, (0.5 + slope * (places - 0.5))[:, None])
+    laws = np.asarray(stats.binom.pmf(counts[None], n, (0.5 + slope * (places - 0.5))[:, None]))
     errors = (places[:, None] - places[None]) ** 2
     rows = np.hstack([(laws[:, :, None] * errors[:, None, :]).reshape(grid, -1), -np.ones((grid, 1))])
     whole = np.hstack([np.kron(np.eye(n + 1), np.ones((1, grid))), np.zeros((n + 1, 1))])
     cost = np.append(np.zeros((n + 1) * grid), 1.0)
-    rule = linprog(cost, A_ub=rows, b_ub=np.zeros(grid), A_eq=whole, b_eq=np.ones(n + 1)).x[:-1].reshape(n + 1, grid)
+    solved = np.asarray(linprog(cost, A_ub=rows, b_ub=np.zeros(grid), A_eq=whole, b_eq=np.ones(n + 1)).x)
+    rule = solved[:-1].reshape(n + 1, grid)
     fine = np.linspace(0.0, 1.0, 1001)
-    law = stats.binom.pmf(counts[None], n, (0.5 + slope * (fine - 0.5))[:, None])
+    law = np.asarray(stats.binom.pmf(counts[None], n, (0.5 + slope * (fine - 0.5))[:, None]))
     risks = (law @ rule * (fine[:, None] - places[None]) ** 2).sum(axis=1)
     return float((laws @ rule * errors).sum(axis=1).max()), float(risks.max())
 
@@ -342,7 +343,7 @@ def _attained(setting: Setting) -> Section:
         proven += [risk / bound.value for risk, bound in zip(risks, uppers, strict=True)]
         lowest += [risk / bound.value for risk, bound in zip(risks, lowers, strict=True)]
         order += [bound.value / bound.C0 / low.value for bound, low in zip(uppers, lowers, strict=True)]
-    constant = uppers[0].C0
+    constant = channel_upper_bound(model, n=sizes[0]).C0
     return Section(
         TITLES[3],
         "For a convex model, a linear and bounded functional, a regular loss and any channel, some estimator has a risk of at most "
@@ -421,8 +422,8 @@ def _hardest(n: int, slope: float, difference: float) -> float:
     """η_A of n one-bit reports about a coin, over a grid of t that holds the least and the greatest."""
     starts = np.linspace(0.0, 1.0 - difference, 41)
     shares = [0.5 + slope * (theta - 0.5) for theta in (starts, starts + difference)]
-    laws = [stats.binom.pmf(np.arange(n + 1)[None], n, share[:, None]) for share in shares]
-    return float(np.minimum(*laws).sum(axis=1).max())
+    laws = [np.asarray(stats.binom.pmf(np.arange(n + 1)[None], n, share[:, None])) for share in shares]
+    return float(np.minimum(laws[0], laws[1]).sum(axis=1).max())
 
 
 STUDY = Study(

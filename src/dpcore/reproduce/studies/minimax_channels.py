@@ -18,7 +18,7 @@ from dpcore.reproduce.draws import signs
 from dpcore.reproduce.estimates import Mean, at_most, mean_of
 from dpcore.reproduce.regions import random_experiment, scientific
 from dpcore.reproduce.registry import Study
-from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, Table, floats
+from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, Table, floats
 from dpcore.reproduce.setting import Setting
 
 Array = npt.NDArray[np.float64]
@@ -197,7 +197,8 @@ def _tail_ratio(z: Array, sigma: float) -> Array:
 
 def _normal(setting: Setting) -> Section:
     count, series, off, worst, deltas = setting.sized(4_000_000, 400_000), [], 0.0, math.inf, []
-    for sigma, role in zip(SIGMAS, ("measured", "second", "third"), strict=True):
+    roles: tuple[Role, ...] = ("measured", "second", "third")
+    for sigma, role in zip(SIGMAS, roles, strict=True):
         z = np.linspace(-2 * sigma, 2 * sigma + 1, 9)
         tails = []
         for x in (1.0, -1.0):

@@ -28,7 +28,7 @@ from dpcore.reproduce.estimates import Mean
 from dpcore.reproduce.products import chain, records
 from dpcore.reproduce.regions import random_experiment, scientific
 from dpcore.reproduce.registry import Study
-from dpcore.reproduce.results import Check, Figure, Panel, Section, Series, floats
+from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, floats
 from dpcore.reproduce.setting import Setting
 
 Array = npt.NDArray[np.float64]
@@ -180,21 +180,23 @@ class _Exchange:
 def _exchanged(vertices: Array, low: float, high: float) -> _Exchange:
     """Solve sup_φ min_j φ·σ_j and min_w Σ max(low·σ_w, high·σ_w) apart. Each answer is evaluated where it is feasible, so left ≤ right."""
     count, size = vertices.shape
-    phi = linprog(
+    solved = linprog(
         np.append(np.zeros(size), -1.0),
         A_ub=np.hstack([-vertices, np.ones((count, 1))]),
         b_ub=np.zeros(count),
         bounds=[(low, high)] * size + [(None, None)],
-    ).x[:-1]
+    ).x
+    phi = np.asarray(solved)[:-1]
     rows = np.vstack([np.hstack([end * vertices.T, -np.eye(size)]) for end in (low, high)])
-    weights = linprog(
+    mixture = linprog(
         np.append(np.zeros(count), np.ones(size)),
         A_ub=rows,
         b_ub=np.zeros(2 * size),
         A_eq=np.append(np.ones(count), np.zeros(size))[None],
         b_eq=[1.0],
         bounds=[(0, None)] * count + [(None, None)] * size,
-    ).x[:count]
+    ).x
+    weights = np.asarray(mixture)[:count]
     weights = np.maximum(weights, 0) / np.maximum(weights, 0).sum()
     corners = np.array(list(itertools.product((low, high), repeat=size)))
     ends = np.maximum(low * vertices, high * vertices).sum(axis=1)
@@ -295,10 +297,11 @@ def _identity(setting: Setting) -> Section:
     gap = max(case.found.value - case.found.lower for case in cases)
     off = max(abs(case.measured.value - case.found.value) / max(case.measured.stderr, 1e-12) for case in cases)
     twin = minimax_test(_hull(np.eye(2)), _hull(np.array([[0.5, 0.5]])))
+    roles: tuple[Role, ...] = ("measured", "second", "third")
     (figure, checks), x = _many(setting), floats(thetas)
     series = [
         Series(name, x, floats(c.measured.value for c in column), floats(c.measured.stderr for c in column), role, "points")
-        for (name, column), role in zip(every.items(), ("measured", "second", "third"), strict=True)
+        for (name, column), role in zip(every.items(), roles, strict=True)
     ] + [Series("hardest pair, as computed", x, floats(c.found.lower for c in every["open records"]), None, "theory")]
     series += [Series("hardest pair, ε = 2", x, floats(c.found.lower for c in every["ε = 2"]), None, "second theory")]
     return Section(
@@ -344,7 +347,7 @@ def _many(setting: Setting) -> tuple[Figure, tuple[Check, ...]]:
     channel, models = local.KaryResponse(2.0, k=17), _hypotheses(0.5)
     found = affinity_of_models(*models, channel=channel)
     sizes = setting.sized((1, 5, 20, 50, 100, 200, 400), (1, 20, 100))
-    laws = [apply(channel, p / p.sum()) for p in (found.p0, found.p1)]
+    laws = apply(channel, found.p0 / found.p0.sum()), apply(channel, found.p1 / found.p1.sum())
     replicates, shares, least = setting.sized(200_000, 50_000), [], []
     for n in sizes:
         errors = []
@@ -355,11 +358,11 @@ def _many(setting: Setting) -> tuple[Figure, tuple[Check, ...]]:
         least.append(max((1 - tv_of_products(*laws, n).upper) / 2, 1e-300))
     bounds = [found.error_bound(n) for n in sizes]
     stderr = [math.sqrt(max(share * (1 - share), 1 / replicates) / replicates) for share in shares]
-    n = floats(sizes)
+    x = floats(sizes)
     series = (
-        Series("measured", n, floats(shares), floats(stderr), "measured", "points"),
-        Series("bound ρⁿ", n, floats(bounds), None, "theory"),
-        Series("lower bound for every test", n, floats(least), None, "second theory"),
+        Series("measured", x, floats(shares), floats(stderr), "measured", "points"),
+        Series("bound ρⁿ", x, floats(bounds), None, "theory"),
+        Series("lower bound for every test", x, floats(least), None, "second theory"),
     )
     figure = Figure(
         "Larger error of the Hellinger test of n private reports at the closest members, E x = −½ and E x = ½.",
@@ -404,9 +407,10 @@ def _attained(setting: Setting) -> Section:
     values = [found[cells].value for cells in sizes]
     falling = max(0.0, *(a - b for a, b in itertools.pairwise(values)))
     x = floats(sizes)
+    ends: tuple[Role, ...] = ("second", "measured")
     shown = [
         Series(f"{cells} cells", floats((np.arange(cells) + 0.5) / cells), floats(found[cells].phi), None, role, "line")
-        for cells, role in zip((sizes[0], sizes[-1]), ("second", "measured"), strict=True)
+        for cells, role in zip((sizes[0], sizes[-1]), ends, strict=True)
     ]
     likely = found[sizes[-1]]
     ratio = Series(
