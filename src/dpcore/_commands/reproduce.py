@@ -23,6 +23,9 @@ NAME is one of the studies below, or `all`.
     tests                 How often private tests of distributions reject, and how many records they need.
     sample-sizes          How many records private tests need: orders, and proved lower bounds.
     minimax               Estimation under local privacy: bounds, risks and the binary search of tests.
+    minimax-channels      Densities of private channels, and several functionals.
+    minimax-bounds        Bounds for a given channel and for open records.
+    minimax-tests         Tests between models, products and the chain rule.
     privacy-loss          The privacy loss of an output as a random number, and why k answers cost √k.
     overfitting           An adaptive analyst overfits a sample, and does not overfit one behind private answers.
     generalization        How many records adaptive queries need, and how far a private query can be off.

@@ -428,7 +428,7 @@ def _hardest(n: int, slope: float, difference: float) -> float:
 
 STUDY = Study(
     "minimax-bounds",
-    "Bounds for a given channel and for open records, and how far the theorems reach.",
+    "Bounds for a given channel and for open records.",
     TITLES,
     sections,
     ("minimax", "clarabel"),

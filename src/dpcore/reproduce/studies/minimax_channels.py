@@ -385,6 +385,4 @@ def _several(setting: Setting) -> Section:
     )
 
 
-STUDY = Study(
-    "minimax-channels", "Densities of private channels, normal noise, and several functionals under one budget.", TITLES, sections
-)
+STUDY = Study("minimax-channels", "Densities of private channels, and several functionals.", TITLES, sections)

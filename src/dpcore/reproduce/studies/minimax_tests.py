@@ -478,7 +478,7 @@ def _best_random(cells: int, setting: Setting) -> float:
 
 STUDY = Study(
     "minimax-tests",
-    "Tests between models: the minimax identity, hulls of products, the chain rule.",
+    "Tests between models, products and the chain rule.",
     TITLES,
     sections,
     ("minimax", "clarabel"),
