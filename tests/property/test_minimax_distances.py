@@ -133,7 +133,7 @@ def test_channels_contract_every_distance(data):
 def test_satz_2_9_private_channels_contract_the_divergences(data):
     p, q = data.draw(pairs(least=2, most=5))
     channel = data.draw(private_channels(len(p)))
-    bound = minimax.contraction_bound(minimax.dp_level(channel), min(minimax.tv(p, q), 1.0))
+    bound = minimax.contraction_bound(minimax.dp_level(channel), min(minimax.tv(p, q), 1.0), method="steinberger")
     after = minimax.apply(channel, p), minimax.apply(channel, q)
     assert minimax.kl(*after) + minimax.kl(*after[::-1]) <= bound * (1 + 1e-6) + 1e-14
 
@@ -143,7 +143,8 @@ def test_the_constant_of_satz_2_9_is_sharp_for_small_epsilon(epsilon, share):
     # Teeth for the test above: min(4, e^{2ε}) or (e^ε − 1)² any smaller would be violated by the binary response.
     channel = local.BinaryResponse(epsilon).channel()
     divergences = minimax.kl(*channel) + minimax.kl(*channel[::-1])
-    assert share * minimax.contraction_bound(epsilon, 1.0) <= divergences <= minimax.contraction_bound(epsilon, 1.0)
+    of_satz = minimax.contraction_bound(epsilon, 1.0, method="steinberger")
+    assert share * of_satz <= divergences <= minimax.contraction_bound(epsilon, 1.0) <= of_satz
 
 
 @pytest.mark.parametrize(
@@ -151,12 +152,23 @@ def test_the_constant_of_satz_2_9_is_sharp_for_small_epsilon(epsilon, share):
     [(0.0, 1.0, 0.0), (math.log(2), 1.0, 4.0), (math.log(2), 0.5, 1.0), (math.log(1.5), 1.0, 0.5625), (math.log(11), 0.1, 4.0)],
 )
 def test_contraction_bound_known_values(epsilon, tv, expected):
-    assert minimax.contraction_bound(epsilon, tv) == pytest.approx(expected, rel=1e-12, abs=1e-300)
+    found = minimax.contraction_bound(epsilon, tv, method="steinberger")
+    assert expected <= found == pytest.approx(expected, rel=1e-12, abs=1e-300)
+
+
+@pytest.mark.parametrize(("E", "expected"), [(1.25, 0.05), (1.5, 1 / 6), (2.0, 0.5), (4.0, 3.0), (10.0, 13.5)])
+def test_contraction_of_chi_squared_known_values(E, expected):
+    # (E − 1)²/E up to E = 2, and 2(E − 1)²/(E + 2) beyond
+    assert expected <= minimax.contraction_bound(math.log(E), 1.0) * (1 + 1e-15) == pytest.approx(expected, rel=1e-12)
+    assert minimax.contraction_bound(math.log(E), 0.5) == pytest.approx(expected / 4, rel=1e-12)
 
 
 def test_contraction_bound_takes_stacks_and_leaves_the_range_quietly():
-    assert minimax.contraction_bound(700.0, [0.0, 1.0]).tolist() == [0.0, math.inf]
+    assert minimax.contraction_bound(700.0, [0.0, 1.0], method="steinberger").tolist() == [0.0, math.inf]
+    assert minimax.contraction_bound(700.0, [0.0, 1.0])[1] < math.inf
     assert minimax.contraction_bound(1.0, np.ones((2, 3))).shape == (2, 3)
+    with pytest.raises(ParameterError, match="method"):
+        minimax.contraction_bound(1.0, 0.5, method="hellinger")
 
 
 def interactive_law(masses, tree):
@@ -180,7 +192,7 @@ def test_korollar_2_10_sequentially_interactive_channels(data):
     tree = {history: data.draw(private_channels(size, outcomes=2)) for history in histories}
     epsilon = max(map(minimax.dp_level, tree.values()))
     distances = [min(minimax.tv(p, q), 1.0) for p, q in records]
-    bound = float(np.sum(minimax.contraction_bound(epsilon, distances)))
+    bound = float(np.sum(minimax.contraction_bound(epsilon, distances, method="steinberger")))
     laws = [interactive_law([record[side] for record in records], tree) for side in (0, 1)]
     slack = 1e-6 * bound + 1e-13
     assert minimax.kl(*laws) <= bound + slack

@@ -11,6 +11,11 @@ from dpcore.minimax import losses
 from dpcore.minimax.adaptive.location import TwoStageEstimate, TwoStageMean
 from dpcore.minimax.adaptive.several import SeveralEstimates, SeveralFunctionals
 from dpcore.minimax.adaptive.smoothness import AdaptiveDensity, AdaptiveDensityEstimate
+from dpcore.minimax.designs.advice import Advice, Option, advise
+from dpcore.minimax.designs.best import BestLinear, LinearCertificate, best_linear
+from dpcore.minimax.designs.channel_mean import ChannelMean, ChannelMeanOnModel
+from dpcore.minimax.designs.clipped import clipped_response
+from dpcore.minimax.designs.fixed import best_values
 from dpcore.minimax.linear.estimator import LinearEstimator, LinearOnModel
 from dpcore.minimax.linear.ready_made import covariance, density_at, event_probability, truncated_moment, uniform_scale
 from dpcore.minimax.losses import Loss, loss_constant
@@ -27,11 +32,13 @@ from dpcore.minimax.search.given_channel import (
     indistinguishable_radius,
     reports_testing_affinity,
 )
-from dpcore.minimax.spaces.bounds import LowerBound, UpperBound, lower_bound, upper_bound
+from dpcore.minimax.spaces.bounds import UpperBound, upper_bound
 from dpcore.minimax.spaces.channels import Certificate, OptimalChannel, optimal_channel
+from dpcore.minimax.spaces.contraction import contraction_bound
 from dpcore.minimax.spaces.densities import DensityLevel, channel_densities, density_level
-from dpcore.minimax.spaces.distances import apply, contraction_bound, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
+from dpcore.minimax.spaces.distances import apply, dp_level, hellinger, hellinger_affinity, kl, testing_affinity, tv
 from dpcore.minimax.spaces.hypotheses import MinimaxTest, ModelAffinity, affinity_of_models, minimax_test
+from dpcore.minimax.spaces.lower_bounds import LowerBound, lower_bound
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import Modulus, modulus_hellinger, modulus_tv
 from dpcore.minimax.spaces.products import Bounds, kl_terms, tv_of_products
@@ -39,12 +46,17 @@ from dpcore.minimax.spaces.products import Bounds, kl_terms, tv_of_products
 __all__ = [
     "AdaptiveDensity",
     "AdaptiveDensityEstimate",
+    "Advice",
+    "BestLinear",
     "BinarySearchEstimator",
     "Bounds",
     "Certificate",
     "ChannelLowerBound",
+    "ChannelMean",
+    "ChannelMeanOnModel",
     "ChannelUpperBound",
     "DensityLevel",
+    "LinearCertificate",
     "LinearEstimator",
     "LinearOnModel",
     "Loss",
@@ -54,6 +66,7 @@ __all__ = [
     "ModelAffinity",
     "Modulus",
     "OptimalChannel",
+    "Option",
     "SeveralEstimates",
     "SeveralFunctionals",
     "SimulatedRisk",
@@ -61,11 +74,15 @@ __all__ = [
     "TwoStageMean",
     "UpperBound",
     "WorstDistribution",
+    "advise",
     "affinity_of_models",
     "apply",
+    "best_linear",
+    "best_values",
     "channel_densities",
     "channel_lower_bound",
     "channel_upper_bound",
+    "clipped_response",
     "contraction_bound",
     "covariance",
     "density_at",

@@ -40,7 +40,7 @@ def largest_clipping_bias(level: npt.ArrayLike, kappa: float, C: float, top: flo
 
 
 @dataclass(frozen=True, slots=True)
-class _Clipping:
+class Clipping:
     """The largest bias E(|f| − H)₊ of clipping at H, under E|f|^κ ≤ C and |f| ≤ top, and the H that balances it with H²/worth."""
 
     kappa: float
@@ -113,7 +113,7 @@ def truncated_moment(epsilon: float, *, n: int, kappa: float, C: float, f: Any =
     kappa, C = check_real("kappa", kappa, low=1.0, high=1024.0, include_low=False), check_positive("C", C)
     ell = weights.Identity() if f is None else f
     top = math.inf if callable(ell) else _largest("f", ell)
-    clipping = _Clipping(kappa, C, top)
+    clipping = Clipping(kappa, C, top)
     level = clipping.best(worth) if h is None else min(1 / check_positive("h", h), top)
     return LinearEstimator(ell, epsilon, bound=level, bias=clipping.bias(level), h=1 / level)
 

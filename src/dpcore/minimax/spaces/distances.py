@@ -9,20 +9,17 @@ a Python float. The distances satisfy the inequalities of Steinberger (2019), Sa
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._validation import REAL_DTYPES, check_array, check_real
 from dpcore.errors import ParameterError
-from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_distributions, check_inputs
+from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_distributions, check_inputs, plain
 
 Vector: TypeAlias = Sequence[float]
 """One distribution. Of an array, the type does not say how many axes it has."""
-EPSILON_HIGH = 700.0
 NEAR = 2.0**-8
 """Below this relative difference of two masses, a series gives their term of the Kullback-Leibler divergence."""
 
@@ -70,7 +67,7 @@ def kl(p: Any, q: Any) -> Any:
         r = (p - q) / q
         series = q * r * r * (1 / 2 + r * (-1 / 6 + r * (1 / 12 + r * (-1 / 20 + r * (1 / 30 - r / 42)))))
         terms = np.where(np.abs(r) < NEAR, series, terms)
-    return _plain(np.maximum(terms, 0.0).sum(axis=-1))
+    return plain(np.maximum(terms, 0.0).sum(axis=-1))
 
 
 @overload
@@ -107,7 +104,7 @@ def tv(p: Any, q: Any) -> Any:
     [0.25, 0.5]
     """
     p, q = _pair(p, q)
-    return _plain(np.abs(p - q).sum(axis=-1) / 2)
+    return plain(np.abs(p - q).sum(axis=-1) / 2)
 
 
 @overload
@@ -148,7 +145,7 @@ def hellinger(p: Any, q: Any) -> Any:
     roots = np.sqrt(p) + np.sqrt(q)
     # √p − √q = (p − q)/(√p + √q): subtract before the roots round the difference away.
     difference = np.divide(p - q, roots, out=np.zeros_like(roots), where=roots > 0)
-    return _plain(np.sqrt(np.square(difference).sum(axis=-1)))
+    return plain(np.sqrt(np.square(difference).sum(axis=-1)))
 
 
 @overload
@@ -184,7 +181,7 @@ def hellinger_affinity(p: Any, q: Any) -> Any:
     0.894427
     """
     p, q = _pair(p, q)
-    return _plain((np.sqrt(p) * np.sqrt(q)).sum(axis=-1))
+    return plain((np.sqrt(p) * np.sqrt(q)).sum(axis=-1))
 
 
 @overload
@@ -221,7 +218,7 @@ def testing_affinity(p: Any, q: Any) -> Any:
     0.75
     """
     p, q = _pair(p, q)
-    return _plain(np.minimum(p, q).sum(axis=-1))
+    return plain(np.minimum(p, q).sum(axis=-1))
 
 
 def apply(channel: Any, p: npt.ArrayLike) -> Array:
@@ -300,52 +297,6 @@ def dp_level(channel: Any) -> float:
         return float((np.log(largest[possible]) - np.log(smallest[possible])).max())
 
 
-@overload
-def contraction_bound(epsilon: float, tv: float) -> float: ...
-@overload
-def contraction_bound(epsilon: float, tv: npt.ArrayLike) -> float | Array: ...
-def contraction_bound(epsilon: float, tv: Any) -> Any:
-    """Bound the divergences that remain after an ε-private channel Q.
-
-    D(Qp‖Qq) + D(Qq‖Qp) ≤ min(4, e^{2ε})(e^ε − 1)²·tv(p, q)² for every such channel.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss of the channel, in [0, 700].
-    tv : array_like of float
-        Total variation distances before the channel, in [0, 1].
-
-    Returns
-    -------
-    float or ndarray of float64, of the shape of `tv`
-        The bound; ∞ where it exceeds the range of float64.
-
-    Raises
-    ------
-    ParameterError, ParameterTypeError
-        If an argument is outside its range.
-
-    Notes
-    -----
-    For n records behind a sequentially interactive channel, each of the two divergences is at most the sum of the n bounds.
-    Cost: a few operations an entry.
-    Source: Steinberger (2019), Satz 2.9 and Korollar 2.10 (Duchi, Jordan & Wainwright, 2013).
-
-    Examples
-    --------
-    >>> from dpcore.minimax import contraction_bound
-    >>> round(contraction_bound(1.0, 0.1), 6)
-    0.1181
-    """
-    epsilon = check_real("epsilon", epsilon, low=0.0, high=EPSILON_HIGH)
-    distances = check_array("tv", tv, REAL_DTYPES).astype(np.float64, copy=False)
-    if not ((distances >= 0) & (distances <= 1)).all():
-        raise ParameterError("tv must hold numbers in [0, 1], and one is outside")
-    with np.errstate(over="ignore"):
-        return _plain(np.square(min(2.0, math.exp(epsilon)) * math.expm1(epsilon) * distances))
-
-
 def _pair(p: Any, q: Any) -> tuple[Array, Array]:
     first, second = check_distributions("p", p), check_distributions("q", q)
     if first.shape[-1] != second.shape[-1]:
@@ -355,7 +306,3 @@ def _pair(p: Any, q: Any) -> tuple[Array, Array]:
     except ValueError:
         raise ParameterError(f"p and q must have shapes that broadcast, got {first.shape} and {second.shape}") from None
     return first, second
-
-
-def _plain(result: Any) -> Any:
-    return float(result) if np.ndim(result) == 0 else np.asarray(result, np.float64)

@@ -75,3 +75,8 @@ def check_inputs(matrix: Array, size: int) -> Array:
     if len(matrix) != size:
         raise ParameterError(f"channel must have {size} rows, one for each point, got {len(matrix)}")
     return matrix
+
+
+def plain(result: Any) -> Any:
+    """Return a number as a Python float, and an array as float64."""
+    return float(result) if np.ndim(result) == 0 else np.asarray(result, np.float64)

@@ -14,8 +14,10 @@ from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_int
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax.programs.frames import STANDARD, Frame, frame_of, possible_points
 from dpcore.minimax.programs.linear_programs import InfeasibleError
+from dpcore.minimax.programs.membership import distance_to
 from dpcore.minimax.programs.program import Program, Region
 from dpcore.minimax.spaces.hoelder import check_equidistant, difference_quotient, hoelder_region
+from dpcore.minimax.spaces.line import MomentLine
 
 Array = npt.NDArray[np.float64]
 LEAST_BOUND = 2.0**-40
@@ -71,6 +73,8 @@ class Model:
     f: Array
     points: Array | None
     region: Region
+    line: MomentLine | None = None
+    """The distributions on all of ℝ that a grid stands for, if a proof covers them, too: those of `moment` without a functional."""
 
     def __init__(self, f: Any, A: Any = None, b: Any = None, *, points: Any = None) -> None:
         values = _vector("f", f)
@@ -136,7 +140,9 @@ class Model:
         with np.errstate(over="ignore"):
             powers = np.abs(values) ** kappa
         check_finite("|f|^kappa", powers)
-        return cls(values, powers[None], [check_positive("C", C)], points=points)
+        model = cls(values, powers[None], [check_positive("C", C)], points=points)
+        model.line = MomentLine(kappa, float(C)) if f is None else None
+        return model
 
     @classmethod
     def hull(cls, f: Any, vertices: Any, *, points: Any = None) -> Model:
@@ -368,11 +374,7 @@ class Model:
             raise ParameterError(f"p must be one distribution, got shape {target.shape}")
         if abs(target.sum() - 1) > tolerance:
             return False
-        program = Program()
-        member, more = program.member(self), program.variables(self.size)
-        program.at_most(member - more, target)
-        program.at_most(-1.0 * member - more, -target)
-        return -program.maximise(-np.ones(self.size) @ more).value <= 2 * max(tolerance, 1e-9)
+        return distance_to(self, target) <= max(tolerance, 1e-9)
 
     @overload
     def codes(self, records: float) -> int: ...
