@@ -1,1 +1,1 @@
-"""Channels with any number of outcomes that are designed for a model: the best linear estimator, its proofs, and what to use when."""
+"""Channels of several outcomes that are designed for a model: the best linear estimator, its proofs, and what to use when."""

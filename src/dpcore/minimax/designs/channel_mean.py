@@ -466,4 +466,4 @@ def loss_of(loss: Loss, square: float, reach: float) -> float:
         return square
     if loss.kind == "huber" or loss.parameter <= 2:
         return float(loss(math.sqrt(square))) * (1 + 2.0**-48)
-    return reach ** (loss.parameter - 2) * square * (1 + 2.0**-40)
+    return float(reach ** (loss.parameter - 2) * square * (1 + 2.0**-40))

@@ -47,7 +47,7 @@ class MomentLine:
 
         def bound(power: float) -> float:
             y = scale / self.C * 10.0**power
-            return y * self.C + self._highest(points, values, slope, y)
+            return float(y * self.C + self._highest(points, values, slope, y))
 
         found = minimize_scalar(bound, bounds=(-DECADES, DECADES), method="bounded", options={"xatol": 1e-10, "maxiter": 300})
         best = min(float(found.fun), *(bound(float(found.x) + step) for step in (-1e-3, 0.0, 1e-3)))

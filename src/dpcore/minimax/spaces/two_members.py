@@ -320,7 +320,7 @@ def _parts(segment: Segment, problem: Problem, methods: list[str]) -> Iterator[C
         measured = affinity if name == "lecam" else information
         values = problem.lecam(gaps, problem.exponent(measured.best)) if name == "lecam" else problem.van_trees(gaps, measured.best)
         index = int(np.argmax(values))
-        distance = min(Contractions._fields, key=lambda field, measured=measured, index=index: getattr(measured, field)[index])
+        distance = Contractions._fields[int(np.argmin([np.asarray(each)[index] for each in measured]))]
         yield Candidate(float(values[index]), name, distance, *segment.ends(float(SHARES[index])))
 
 
