@@ -75,7 +75,7 @@ cdef class Box:
     cdef double *room
 
     def __cinit__(self, const double[::1] lower, const double[::1] upper, const double[::1] missing):
-        cdef Py_ssize_t i, d = lower.shape[0], size = d + DPK_BLOCK
+        cdef Py_ssize_t d = lower.shape[0], size = d + DPK_BLOCK
         if d < 1 or upper.shape[0] != d or missing.shape[0] != d:
             raise ValueError("bounds must have one length, which is at least 1")
         self.room = <double *> malloc(5 * size * sizeof(double))

@@ -100,10 +100,6 @@ class BestLinear(ChannelMeanOnModel):
 
     certificate: LinearCertificate
 
-    def privatize(self, records: Any, **options: Any) -> Any:
-        """Report an outcome for codes of points of the model; see `ChannelMean.privatize`."""
-        return self.mean.privatize(records, **options)
-
     def for_records(self) -> ChannelMean:
         r"""Make the estimator that takes records as they are, instead of codes of points.
 

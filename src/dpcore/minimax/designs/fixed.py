@@ -62,7 +62,7 @@ def best_values(model: Model, channel: Any, *, n: int) -> ChannelMeanOnModel:
     >>> ranks = Model([0.0, 0.25, 0.5, 0.75, 1.0])
     >>> found = best_values(ranks, KaryResponse(2.0, k=5), n=1000)
     >>> f"{found.risk_bound() ** 0.5:.3f}"
-    '0.027'
+    '0.025'
     """
     if not isinstance(model, Model):
         raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")

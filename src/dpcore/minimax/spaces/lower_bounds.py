@@ -153,7 +153,7 @@ def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     >>> from dpcore.minimax import Model, lower_bound
     >>> found = lower_bound(Model([0.0, 1.0]), 0.1, n=1000)
     >>> found.method, found.distance, f"{found.value:.4g}"
-    ('lecam', 'tv', '0.03674')
+    ('lecam', 'ratio', '0.03683')
     """
     n, epsilon, loss = check_problem(model, epsilon, n, loss)
     chosen = check_choice("method", method, METHODS)
