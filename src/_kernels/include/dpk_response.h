@@ -6,7 +6,7 @@
 #include "dpk_uniform.h"
 
 enum {
-    DPK_MOST_DIMENSIONS = 26,    /* of the vectors of a projective space */
+    DPK_MOST_DIMENSIONS = 26,   /* of the vectors of a projective space */
     DPK_PLANES = 8,             /* bits of each lane's uniform that come as bit planes */
     DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
     DPK_LANES = 1024,           /* lanes of a group */
@@ -84,7 +84,7 @@ typedef enum {
     DPK_HASHING = 7,
     DPK_HADAMARD = 8,
     DPK_CHANNEL = 9,
-    DPK_SAMPLE = 10,   /* k numbers to an index and a bit about that number */
+    DPK_SAMPLE = 10,    /* k numbers to an index and a bit about that number */
     DPK_HYPERCUBE = 11, /* k numbers to k bits */
     DPK_PROJECTIVE = 12 /* points of a projective space */
 } dpk_response_kind;
@@ -94,9 +94,9 @@ typedef enum {
 typedef struct {
     uint32_t q, minus_one;
     int32_t t;
-    const uint32_t *offsets; /* (q^m - 1)/(q - 1) for m = 0 ... t */
+    const uint32_t *offsets;   /* (q^m - 1)/(q - 1) for m = 0 ... t */
     const uint16_t *log, *exp; /* q and 2 q of them */
-    const uint16_t *sum;     /* a + b at q a + b; NULL: the integers modulo q */
+    const uint16_t *sum;       /* a + b at q a + b; NULL: the integers modulo q */
 } dpk_field;
 
 /* One call of a randomiser. */
@@ -115,7 +115,7 @@ typedef struct {
     const dpk_real *own;  /* unary: p of the true position; vectors: P(S <= s) on each side */
     const dpk_box *box;   /* vectors: bounds of k coordinates, and again behind them for DPK_BLOCK more */
     const dpk_field *field;
-    int32_t is_rounded;   /* vectors: `room` holds the corner of the one record of the call */
+    int32_t is_rounded; /* vectors: `room` holds the corner of the one record of the call */
     dpk_bounded bounded;
     dpk_guide guide; /* a channel's */
     dpk_view values, out;
