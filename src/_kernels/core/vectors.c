@@ -7,8 +7,8 @@
 #include "dpk_kernels.h"
 
 enum {
-    BLOCK = 512,      /* lanes of a group of 16-bit pieces */
-    ROOM = 4096,      /* lanes whose corners are made together; no record has more */
+    BLOCK = 512, /* lanes of a group of 16-bit pieces */
+    ROOM = 4096, /* lanes whose corners are made together; no record has more */
     MOST_WORDS = ROOM / 64,
     REPORT_BYTES = 5, /* an index and a bit */
     OPEN = 2
@@ -149,7 +149,7 @@ int64_t dpk_vector_words(int64_t d) { return (int64_t)(bit_words(d) + 1 + draw_w
 typedef struct {
     const dpk_response *call;
     size_t n_bits, n_draws; /* words of signs, and of the draws of positions */
-    uint64_t group; /* the one in `words`; UINT64_MAX: none */
+    uint64_t group;         /* the one in `words`; UINT64_MAX: none */
     uint64_t words[DPK_GROUP];
 } word_source;
 

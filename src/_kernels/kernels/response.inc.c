@@ -132,8 +132,8 @@ DPK_INLINE int bounded_each_body(const dpk_bounded *law, const dpk_box *box, con
 }
 
 /* As `bounded`, with bounds of its own for each number. Source: docs/exactness-local.md, "Vectors". */
-static int bounded_each(const dpk_bounded *law, const dpk_box *box, const uint16_t *pieces, const double *x, const double *x_low, uint8_t *y,
-                        size_t n) {
+static int bounded_each(const dpk_bounded *law, const dpk_box *box, const uint16_t *pieces, const double *x, const double *x_low,
+                        uint8_t *y, size_t n) {
     return x_low ? bounded_each_body(law, box, pieces, x, x_low, y, n, 1) : bounded_each_body(law, box, pieces, x, x, y, n, 0);
 }
 
@@ -170,9 +170,9 @@ static int kary_into(const uint32_t *pieces, const int64_t *x, double scale, dou
 }
 
 /* Pre: n <= DPK_GUIDED; 0 <= x[i] below the number of inputs, and cells of 2^bits each, at most 2^26 in all; 1 <= bits <= DPK_GUIDE_BITS.
-   Post: y[i] is the outcome in which the uniform that starts with pieces[i] lies if open[i] is 0. It is 1 if the first bits + 15 bits do not
-   say: they equal those of an end, or the cell has several ends. Errors: returns whether any is open.
-   Source: docs/exactness-local.md, "Finite channels". */
+   Post: y[i] is the outcome in which the uniform that starts with pieces[i] lies if open[i] is 0. It is 1 if the first bits + 15 bits do
+   not say: they equal those of an end, or the cell has several ends. Errors: returns whether any is open. Source: docs/exactness-local.md,
+   "Finite channels". */
 static int guided(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRICT x, const uint32_t *DPK_RESTRICT cells, int bits,
                   int64_t *DPK_RESTRICT y, uint8_t *DPK_RESTRICT open, size_t n) {
     uint32_t found[DPK_GUIDED], undecided = 0;
