@@ -46,7 +46,8 @@ def test_every_case_is_frozen_and_every_kind_is_asked():
     assert FROZEN.keys() == corpus.CASES.keys()
     asked = {query["kind"] for unit in every_query.UNITS for query in every_query.queries(unit)} | {"synthetic", "running_total"}
     assert asked == QUERY_SECTIONS.keys()
-    assert {keys["mechanism"] for keys in corpus.EVERY_MECHANISM.values()} == COLUMN_SECTIONS.keys()
+    every = corpus.EVERY_MECHANISM | {f"later {name}": keys for name, keys in corpus.LATER_MECHANISMS.items()}
+    assert {keys["mechanism"] for keys in every.values()} == COLUMN_SECTIONS.keys()
 
 
 def test_a_change_of_one_bit_is_seen():

@@ -32,7 +32,7 @@ from dpcore.tables.run_ids import run_ids
 from kinds import NO_DELTA
 from kinds.tables import NUMBERS
 from support import every_query
-from support.jobs import EVERY_MECHANISM, KEY, health_survey, read_table, write_table
+from support.jobs import EVERY_MECHANISM, KEY, LATER_MECHANISMS, health_survey, read_table, write_table
 from support.releases import inline
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,7 +159,10 @@ def synthetic(**keys: Any) -> Documents:
     return document | {"table": read_table(Path("made.parquet")).to_pydict()}
 
 
-def privatised(privacy: str) -> Documents:
+EVERY = EVERY_MECHANISM | {"binary": EVERY_MECHANISM["binary"] | {"missing": False}}
+
+
+def privatised(privacy: str, mechanisms: Mapping[str, Mapping[str, Any]] = EVERY) -> Documents:
     """All mechanisms: the document, the table with its metadata, and the estimates from it."""
     place = np.arange(ROWS)
     survey = health_survey(
@@ -171,7 +174,7 @@ def privatised(privacy: str) -> Documents:
     write_table(survey.append_column("person", pa.array([None if i % 31 == 7 else i // 5 for i in range(ROWS)])), Path("in.parquet"))
     columns = "".join(
         "\n".join(["[[column]]", f'name = "{name}"', "epsilon = 1.5", *(f"{key} = {inline(value)}" for key, value in keys.items())]) + "\n"
-        for name, keys in (EVERY_MECHANISM | {"binary": EVERY_MECHANISM["binary"] | {"missing": False}}).items()
+        for name, keys in mechanisms.items()
     )
     head = 'version = 1\n[input]\npath = "in.parquet"\n[output]\npath = "private.parquet"\n[privacy]\nmax_epsilon = 1e6\nmax_delta = 0.1\n'
     Path("job.toml").write_text(f"{head}{privacy}\n{columns}{TESTING}", encoding="utf-8")
@@ -240,6 +243,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Documents]]]:
     yield "private rows", lambda: privatised("")
     yield "private rows of people", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nnull_unit = "own"')
     yield "private rows of people, dropped", lambda: privatised('unit = "person"\nmax_rows_per_unit = 3\nover_limit = "suppress"')
+    yield "private rows, later", lambda: privatised("", LATER_MECHANISMS)
     for name, path in EXAMPLES.items():
         settings = ("--set", "REGION=north", "--set", "DATE=2026-11-23") if name == "daily" else ()
         yield f"example {name}", lambda p=path, s=settings: example(p, *s)

@@ -50,6 +50,11 @@ EVERY_MECHANISM: dict[str, dict[str, Any]] = {
     "hadamard": {"mechanism": "hadamard", "k": 11, "missing": 0, "unknown": 10},
 }
 """A column for each mechanism, and for each way to declare categories, on the columns of `health_survey`."""
+LATER_MECHANISMS: dict[str, dict[str, Any]] = {
+    "hadamard": {"mechanism": "projective", "k": 11, "missing": 0, "unknown": 10},
+    "hashing": {"mechanism": "projective", "categories": CATEGORIES, "missing": "fair"},
+}
+"""The same for mechanisms that came after the first golden documents, which cover those above: they have a document of their own."""
 
 
 def health_survey(health: pa.Array, visits: pa.Array, coins: pa.Array, good: pa.Array) -> pa.Table:

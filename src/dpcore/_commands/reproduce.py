@@ -23,6 +23,7 @@ NAME is one of the studies below, or `all`.
     tests                 How often private tests of distributions reject, and how many records they need.
     sample-sizes          How many records private tests need: orders, and proved lower bounds.
     minimax               Estimation under local privacy: bounds, risks and the binary search of tests.
+    limits                Lower bounds for all private methods beside proved risks, within a small factor of each other.
     minimax-channels      Densities of private channels, and several functionals.
     minimax-bounds        Bounds for a given channel and for open records.
     minimax-tests         Tests between models, products and the chain rule.

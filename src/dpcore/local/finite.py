@@ -428,7 +428,10 @@ class FiniteChannel(LocalMechanism):
 
 @lru_cache(maxsize=16)
 def _inverse_of(channel: FiniteChannel) -> npt.NDArray[np.float64] | None:
-    return left_inverse(channel.channel())
+    found = left_inverse(channel.channel())
+    if found is not None:
+        found.flags.writeable = False
+    return found
 
 
 def _again(rows: Any, epsilon: float | None, values: Any, unknown: int | None, categories: Any, share: float) -> FiniteChannel:

@@ -73,6 +73,7 @@ def visits() -> Visits:
     )  # fmt: skip
     x = np.column_stack([np.asarray(column, np.float64) for column in scaled])
     counts = stored["mdvis"].astype(np.float64)
-    for column in (x, counts):
+    found = Visits(x, np.log1p(counts) - 1.0, counts > 0)
+    for column in (found.x, found.y, found.any_visit):
         column.flags.writeable = False
-    return Visits(x, np.log1p(counts) - 1.0, counts > 0)
+    return found

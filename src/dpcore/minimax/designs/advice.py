@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from dpcore._html import rows_table
@@ -22,7 +23,6 @@ from dpcore.minimax.spaces.lower_bounds import LowerBound, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.spaces.line import MomentLine
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 64
 """k-ary response is tried up to this many points; its variance grows with them."""
+EXTRA_MISSING = "plots need the extra `report`: pip install 'dpcore[report]'"
+BAR, BOUND, INK = "#2a78d6", "#c44e1b", "#333333"
 HEAD = ("estimator", "outcomes", "largest risk", "× bound")
 
 
@@ -126,9 +128,18 @@ class Advice:
         ModuleNotFoundError
             If matplotlib is not installed, which the extra `report` installs.
         """
-        from dpcore.minimax.designs.plots import plot_advice
-
-        return plot_advice(self, target)
+        if hasattr(target, "plot"):
+            _draw(self, target)
+            return target
+        try:
+            from matplotlib.figure import Figure
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(EXTRA_MISSING) from None
+        path = Path(target)
+        figure = Figure(figsize=(7.2, 1.4 + 0.42 * len(self.options)), layout="constrained")
+        _draw(self, figure.add_subplot())
+        figure.savefig(path)
+        return path
 
 
 def advise(
@@ -222,3 +233,25 @@ def _ways(model: Model, epsilon: float, n: int, loss: Loss, outputs: int) -> dic
     if model.line is not None:
         ways["linear, three outcomes"] = partial(clipped, model.line)
     return ways
+
+
+def _draw(advice: Advice, axes: Any) -> None:
+    options, lower = advice.options, advice.lower.value
+    places = range(len(options))
+    axes.set_xscale("log")
+    if lower > 0:
+        axes.axvspan(lower / 1e6, lower, color=BOUND, alpha=0.12, linewidth=0)
+        axes.axvline(lower, color=BOUND, linewidth=1.6)
+        for place, option in zip(places, options, strict=True):
+            axes.plot([lower, option.risk], [place, place], color=BAR, linewidth=1.0, alpha=0.5)
+            axes.annotate(f"{option.risk / lower:.2f} ×", (option.risk, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
+    axes.plot([option.risk for option in options], list(places), linestyle="none", marker="o", markersize=7, color=BAR)
+    known = [option.risk for option in options if option.risk > 0] + ([lower] if lower > 0 else [])
+    if known:
+        axes.set_xlim(min(known) / 2, max(known) * 4)
+    axes.set_yticks(list(places), [option.name for option in options])
+    axes.set_ylim(len(options) - 0.5, -0.5)
+    axes.set_xlabel("largest expected loss; no private method reaches the shaded part")
+    axes.set_title(f"ε = {advice.epsilon:g}, n = {advice.n:,}", fontsize=10, loc="left", color=INK)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

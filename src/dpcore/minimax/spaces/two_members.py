@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PLACES = 4096
 """Radii that a search compares."""
 NARROWEST = 1e-3
-"""The smallest radius, in units of the one at which n reports begin to tell two members apart."""
+"""The smallest radius, in units of the one at which n reports begin to distinguish two members."""
 CLOSE = 1e-4
 """A search ends when no other radius can be better by more than this, relatively."""
 MOST_PROGRAMS = 24
@@ -281,7 +281,7 @@ class Route:
 
 
 def _middle(radii: Array) -> int:
-    """Return the place of the radius at which n reports begin to tell members apart."""
+    """Return the place of the radius at which n reports begin to distinguish members."""
     return int(np.searchsorted(radii, radii[0] / NARROWEST * (1 - ROUNDING)).clip(0, PLACES - 1))
 
 
