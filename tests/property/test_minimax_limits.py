@@ -78,7 +78,7 @@ def _error(of, p, rows, values, center, n) -> float:
     return (mean + center - of.theta(p)) ** 2 + (float(p @ rows @ values**2) - mean**2) / n
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_bounds_are_in_order_on_random_models(seed):
     check(seed)
 

@@ -7,13 +7,13 @@ import math
 import pytest
 
 from dpcore.errors import ParameterError
-from dpcore.minimax import BinarySearchEstimator, Model, advise
+from dpcore.minimax import BinarySearchEstimator, Model, advise, best_linear
 from support.minimax_models import model
 
 
 @pytest.fixture(scope="module")
 def advice():
-    return advise(model("moment 2"), 2.0, 2_000, outputs=11)
+    return advise(model("moment 2"), 2.0, 500, outputs=7)
 
 
 def test_options_are_sorted_and_lie_above_the_bound(advice):
@@ -66,10 +66,12 @@ def test_what_cannot_be_made_is_left_out_with_a_reason():
     assert math.isfinite(len(str(constant)))
 
 
+@pytest.mark.long
 def test_other_losses_and_steps():
     seen = []
-    found = advise(model("two points"), 1.0, 500, loss="absolute", outputs=5, progress=lambda done, total: seen.append((done, total)))
-    assert found.lower.value <= found.best.risk <= math.sqrt(advise(model("two points"), 1.0, 500, outputs=5).best.risk) * (1 + 1e-6)
+    found = advise(model("two points"), 1.0, 60, loss="absolute", outputs=3, progress=lambda done, total: seen.append((done, total)))
+    squared = best_linear(model("two points"), 1.0, n=60, outputs=3)
+    assert found.lower.value <= found.best.risk <= math.sqrt(squared.risk_bound()) * (1 + 1e-6)
     assert seen[-1] == (4, 4)
     assert any("2-ary response" in option.name for option in found.options)
 

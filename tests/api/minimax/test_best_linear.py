@@ -84,6 +84,7 @@ def objective(of: Model, vertices, rows, outputs, n: int) -> float:
     return float(np.ptp(bias) ** 2 / 4 + (vertices @ (rows @ outputs**2)).max() / n)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_no_other_channel_is_better_on_the_same_outputs_or_on_others(epsilon):
     generator, n = np.random.default_rng(5), 400
@@ -93,7 +94,7 @@ def test_no_other_channel_is_better_on_the_same_outputs_or_on_others(epsilon):
     certificate, outputs, center = proved.certificate, proved.mean.values, proved.mean.center
     patterns = np.array(list(itertools.product([1.0, E], repeat=6)))
     smallest = math.inf
-    for trial in range(400):
+    for trial in range(200):
         # One bit, three outcomes and more: random mixtures of extreme columns, on the same outputs and on any others.
         count = 2 if trial % 3 == 0 else 3 if trial % 3 == 1 else 7
         chosen = patterns[generator.permutation(len(patterns))[:count]]
@@ -181,6 +182,7 @@ def multinomial(n: int, q) -> list[tuple[tuple[int, ...], float]]:
     return [(c, ways(c) * math.prod(mass**k for mass, k in zip(q, c, strict=True))) for c in counts]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize("n", [1, 2, 5])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 @pytest.mark.parametrize(
@@ -284,6 +286,7 @@ def test_more_outputs_help_and_one_bit_is_a_special_case():
     assert one_bit.certificate.objective <= (given.bias**2 + given.second_moment / n) * (1 + 1e-3)
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("of", "epsilon", "n"),
     [
