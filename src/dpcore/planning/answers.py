@@ -24,7 +24,7 @@ class Plannable(Protocol):
 
     @property
     def error_curve(self) -> Callable[..., ErrorCurve]:
-        """A method error_curve(aim, **assumed).
+        """A method that takes an aim, and what is assumed.
 
         It takes an `Aim`, and by keyword what the error depends on besides n and ε; each class documents its own. It returns a curve
         and raises `ParameterError` for a measure that the class has not.
