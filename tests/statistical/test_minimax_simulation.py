@@ -307,9 +307,9 @@ def test_the_worst_distribution_behind_more_outcomes():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: draw_counts([0.5, 0.6], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
-        (lambda: draw_counts([1.0], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
-        (lambda: draw_counts([math.nan, 1.0], n=10, replicates=1), ParameterError, "q must be at least two probabilities"),
+        (lambda: draw_counts([0.5, 0.6], n=10, replicates=1), ParameterError, "q must be probabilities that sum to 1"),
+        (lambda: draw_counts([], n=10, replicates=1), ParameterError, "q must be probabilities that sum to 1"),
+        (lambda: draw_counts([math.nan, 1.0], n=10, replicates=1), ParameterError, "q must be probabilities that sum to 1"),
         (lambda: draw_counts([0.5, 0.5], n=0, replicates=1), ParameterError, "n must be in"),
         (lambda: draw_counts([0.5, 0.5], n=10, replicates=0), ParameterError, "replicates must be in"),
         (lambda: draw_counts([0.5, 0.5], n=10, replicates=1, rng=np.random.default_rng()), ParameterTypeError, "rng must be"),
@@ -326,3 +326,7 @@ def test_the_worst_distribution_behind_more_outcomes():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_a_channel_of_one_outcome_tells_nothing():
+    assert draw_counts([1.0], n=7, replicates=3).tolist() == [[7], [7], [7]]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dpcore._figures import drawn_on
 from dpcore._validation import check_choice, check_integer, check_positive
 from dpcore.accounting._checks import check_delta, check_loss, check_nonnegative, check_open_delta
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.errors import ParameterError
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_REPORTS = 10**12
 DELTAS = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
 """δ of the rows of a table."""
-EXTRA_MISSING = "plot needs the extra `report`: pip install 'dpcore[report]'"
 
 
 def shuffled(epsilon: float, delta: float, *, n: int, method: Literal["numeric", "closed"] = "numeric") -> Privacy:
@@ -299,19 +298,7 @@ class ShuffledReports:
         from dpcore._validation import check_real
 
         least = check_real("smallest_delta", smallest_delta, low=1e-100, high=0.1)
-        if isinstance(target, str | os.PathLike):
-            try:
-                from matplotlib.figure import Figure
-            except ModuleNotFoundError as error:
-                raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
-            figure = Figure(figsize=(5.0, 3.4), layout="constrained")
-            self._draw(figure.subplots(), least)
-            figure.savefig(path := Path(target))
-            return path
-        if not hasattr(target, "plot"):
-            raise ParameterTypeError(f"target must be a path or matplotlib axes, got {type(target).__name__}")
-        self._draw(target, least)
-        return target
+        return drawn_on(target, lambda axes: self._draw(axes, least), (5.0, 3.4))
 
     def _draw(self, axes: Any, least: float) -> None:
         from dpcore.accounting import _shuffling

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.errors import ParameterTypeError
+from dpcore._figures import drawn_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
     Points = npt.NDArray[np.float64]
 
-EXTRA_MISSING = "plot_region needs the extra `report`: pip install 'dpcore[report]'"
 ALLOWED, TESTS, INK, MUTED = "#e8ebf0", "#1f5fb8", "#1a2029", "#5c6675"
 COLOURS = (TESTS, "#c2571a", "#2e7d4f", "#8a3ffc", INK)
 SIZE = (4.2, 4.6)
@@ -35,33 +32,19 @@ def allowed_region(epsilon: float, delta: float) -> Points:
 
 def draw_regions(regions: Sequence[Points], epsilon: float, delta: float, target: Any) -> Any:
     """Draw regions, each given by its corners, inside R(ε, δ): on axes, or into a file. Return the axes or the path."""
-    if isinstance(target, str | os.PathLike):
-        path = Path(target)
-        figure = new_figure()
-        _draw(figure.subplots(), regions, epsilon, delta)
-        figure.savefig(path)
-        return path
-    if not hasattr(target, "fill"):
-        raise ParameterTypeError(f"target must be a path or matplotlib axes, got {type(target).__name__}")
-    _draw(target, regions, epsilon, delta)
-    return target
+    return drawn_on(target, lambda axes: _draw(axes, regions, epsilon, delta), SIZE)
 
 
-def draw_curves(axes: Any, curves: Sequence[tuple[str, Points]]) -> None:
-    """Draw named trade-off curves, each given by its corners."""
+def draw_curves(curves: Sequence[tuple[str, Points]], target: Any) -> Any:
+    """Draw named trade-off curves, each given by its corners: on axes, or into a file. Return the axes or the path."""
+    return drawn_on(target, lambda axes: _draw_curves(axes, curves), SIZE)
+
+
+def _draw_curves(axes: Any, curves: Sequence[tuple[str, Points]]) -> None:
     for place, (name, corners) in enumerate(curves):
         axes.plot(*corners.T, color=COLOURS[place % len(COLOURS)], linewidth=1.3, zorder=3, label=name)
     axes.plot([0, 1], [1, 0], color=MUTED, linewidth=0.8, linestyle=(0, (2, 2)), zorder=2, label="tests that ignore the outcome")
     _frame(axes, "level, P_FA", "missed detection, P_MD")
-
-
-def new_figure() -> Any:
-    """Return an empty figure, or raise if matplotlib is missing."""
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
-    return Figure(figsize=SIZE, layout="constrained")
 
 
 def _draw(axes: Any, regions: Sequence[Points], epsilon: float, delta: float) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
@@ -296,17 +295,7 @@ class TradeOff:
         for place, other in enumerate(others):
             if not isinstance(other, TradeOff):
                 raise ParameterTypeError(f"others[{place}] must be a TradeOff, got {type(other).__name__}")
-        curves = [(each.name, each.vertices) for each in (self, *others)]
-        if isinstance(target, str | os.PathLike):
-            path = Path(target)
-            figure = _plots.new_figure()
-            _plots.draw_curves(figure.subplots(), curves)
-            figure.savefig(path)
-            return path
-        if not hasattr(target, "plot"):
-            raise ParameterTypeError(f"target must be a path or matplotlib axes, got {type(target).__name__}")
-        _plots.draw_curves(target, curves)
-        return target
+        return _plots.draw_curves([(each.name, each.vertices) for each in (self, *others)], target)
 
 
 def _corners(points: Points) -> Points:

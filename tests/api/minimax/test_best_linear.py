@@ -204,6 +204,23 @@ def test_coverage_of_intervals_by_enumeration(n, epsilon, of):
             assert masses[covered].sum() >= confidence - 1e-9
 
 
+def test_intervals_without_the_bias_or_of_half_the_width_do_not_cover():
+    # Teeth of the enumeration: one report about a coin at ε = 0.05, where an estimate near the middle is mostly bias.
+    of = Model([0.0, 1.0])
+    found = best_linear(of, 0.05, n=5, outputs=5)
+    every = multinomial(5, found.channel[0])
+    estimates = np.asarray(found.estimate(np.array([counts for counts, _ in every])))
+    margin = found.margin(0.6)
+
+    def coverage(width: float) -> float:
+        masses = np.array([mass for _, mass in multinomial(5, found.channel[0])])
+        return float(masses[np.abs(estimates - of.f[0]) <= width].sum())
+
+    assert coverage(margin) >= 0.6
+    assert coverage(margin - found.bias) < 0.6
+    assert coverage(margin / 2) < 0.6
+
+
 @pytest.mark.some(2)
 @pytest.mark.parametrize("kappa", [1.5, 2.0, 4.0])
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])

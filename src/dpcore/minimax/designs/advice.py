@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from dpcore._figures import drawn_on
 from dpcore._html import rows_table
 from dpcore.errors import DpcoreError, ParameterError
 from dpcore.local import KaryResponse
@@ -23,6 +23,7 @@ from dpcore.minimax.spaces.lower_bounds import LowerBound, lower_bound
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.spaces.line import MomentLine
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 MOST_CATEGORIES = 64
 """k-ary response is tried up to this many points; its variance grows with them."""
-EXTRA_MISSING = "plots need the extra `report`: pip install 'dpcore[report]'"
 BAR, BOUND, INK = "#2a78d6", "#c44e1b", "#333333"
 HEAD = ("estimator", "outcomes", "largest risk", "× bound")
 
@@ -128,18 +128,7 @@ class Advice:
         ModuleNotFoundError
             If matplotlib is not installed, which the extra `report` installs.
         """
-        if hasattr(target, "plot"):
-            _draw(self, target)
-            return target
-        try:
-            from matplotlib.figure import Figure
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(EXTRA_MISSING) from None
-        path = Path(target)
-        figure = Figure(figsize=(7.2, 1.4 + 0.42 * len(self.options)), layout="constrained")
-        _draw(self, figure.add_subplot())
-        figure.savefig(path)
-        return path
+        return drawn_on(target, lambda axes: _draw(self, axes), (7.2, 1.4 + 0.42 * len(self.options)))
 
 
 def advise(

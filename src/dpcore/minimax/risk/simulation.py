@@ -39,7 +39,7 @@ def draw_counts(q: npt.ArrayLike, *, n: int, replicates: int, rng: Stream | None
     Parameters
     ----------
     q : array_like of float, shape (K,)
-        Probabilities of the outcomes. K ≥ 2, and the sum is 1 within 10^-9.
+        Probabilities of the outcomes. K ≥ 1, and the sum is 1 within 10^-9.
     n : int
         Number of reports of a data set, in [1, 2^40].
     replicates : int
@@ -86,7 +86,7 @@ def _drawn(law: Multinomial, position: StreamPosition, first: int, replicates: i
     def work(start: int, stop: int) -> None:
         here = position._replace(first_element=position.first_element + (first + start) * width)
         words = _backend.uniform_words(here, (stop - start) * width)
-        law.fill(counts[start:stop], words.reshape(-1, width))
+        law.fill(counts[start:stop], words.reshape(stop - start, width))
 
     _backend.for_ranges(work, replicates, threads, elements_per_unit=4 / (width + 3))
     return counts
@@ -94,8 +94,8 @@ def _drawn(law: Multinomial, position: StreamPosition, first: int, replicates: i
 
 def _probabilities(q: Any) -> Array:
     values = check_array("q", q, REAL_DTYPES).astype(np.float64)
-    if values.ndim != 1 or len(values) < 2 or not (values >= 0).all() or not abs(values.sum() - 1) <= 1e-9:
-        raise ParameterError(f"q must be at least two probabilities that sum to 1, got shape {values.shape}")
+    if values.ndim != 1 or len(values) < 1 or not (values >= 0).all() or not abs(values.sum() - 1) <= 1e-9:
+        raise ParameterError(f"q must be probabilities that sum to 1, got shape {values.shape}")
     return values
 
 

@@ -16,12 +16,12 @@ from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterTypeError
 from dpcore.minimax.losses import Loss, as_loss
 from dpcore.minimax.programs.frames import times_power_of_two
-from dpcore.minimax.programs.linear_programs import TOLERANCE
 from dpcore.minimax.search.finite_tests import Projections
 from dpcore.minimax.spaces import certified
+from dpcore.minimax.spaces.bounds import constant_of_risk
 from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_inputs
 from dpcore.minimax.spaces.models import Model
-from dpcore.minimax.spaces.moduli import ENOUGH, LARGEST, Modulus, modulus_hellinger
+from dpcore.minimax.spaces.moduli import LARGEST, Modulus, modulus_hellinger
 from dpcore.minimax.spaces.products import MOST_RECORDS, ROUNDING, Bounds, error_sum
 
 RADII: Array = np.geomspace(0.3, 3.0, 9)
@@ -183,8 +183,7 @@ def channel_upper_bound(model: Model, channel: Any = None, *, n: int, loss: Loss
     matrix, n, loss = _checked(model, channel, n, loss)
     frame, standard = model.frame, model.standard
     scaled, power = loss.scaled(frame.exponent)
-    a = scaled.constant
-    C0 = (1 + 16 * a) * a ** math.ceil(2 * math.log(math.sqrt(2 * math.log(2 * a)) + 2) / math.log(1.5))
+    C0 = constant_of_risk(scaled)
     modulus = modulus_hellinger(standard, n**-0.5 * (1 + MARGIN), channel=matrix)
     value = C0 * float(scaled(max(modulus.upper, 0.0))) * (1 + ROUNDING)
     return ChannelUpperBound(times_power_of_two(value, power), C0, modulus.in_units(frame))
@@ -366,10 +365,7 @@ def _errors(p0: Array, p1: Array, matrix: Array | None, n: int) -> Bounds:
 
 
 def _safe(model: Model, value: float) -> float:
-    """Round a modulus down by the solver's tolerance if its members could not be repaired."""
-    if certified.has_inside(model):
-        return value
-    return max(value * (1 - ENOUGH) - 10 * TOLERANCE * float(np.abs(model.f).max()), 0.0)
+    return max(value - certified.lost(model, value), 0.0)
 
 
 def _pair_apart(model: Model, matrix: Array | None, difference: float, affinity: float) -> tuple[Array, Array] | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dpcore._figures import drawn_on
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from dpcore.minimax.search.search import Search
 
-EXTRA_MISSING = "plots need the extra `report`: pip install 'dpcore[report]'"
 KEPT, REMOVED, INK, SOFT = "#2a6f97", "#d08c60", "#22262a", "#c9ced3"
 
 
@@ -70,18 +70,8 @@ def trace_search(search: Search, counts: npt.NDArray[np.int64]) -> Trace:
 
 def plot_trace(trace: Trace, search: Search, target: Any) -> Any:
     """Draw a trace on axes or into a file, and return the axes or the path."""
-    if hasattr(target, "plot"):
-        _draw(trace, search, target)
-        return target
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError:
-        raise ModuleNotFoundError(EXTRA_MISSING) from None
-    path = Path(target)
-    figure = Figure(figsize=(7.2, 1.2 + 0.24 * min(len(trace.intervals) + 1, 40)), layout="constrained")
-    _draw(trace, search, figure.add_subplot())
-    figure.savefig(path)
-    return path
+    size = (7.2, 1.2 + 0.24 * min(len(trace.intervals) + 1, 40))
+    return drawn_on(target, lambda axes: _draw(trace, search, axes), size)
 
 
 def _draw(trace: Trace, search: Search, axes: Any) -> None:

@@ -86,11 +86,16 @@ def upper_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     loss, power = loss.scaled(frame.exponent)
     radius = math.sqrt(2.0 / n) * expansion(epsilon) * (1 + ROUNDING)
     modulus = modulus_tv(model, radius)
-    a = loss.constant
-    C = math.sqrt(2 * math.log(2 * a)) + 2
-    C0 = (1 + 16 * a) * a ** math.ceil(2 * math.log(C) / math.log(1.5))
+    C0 = constant_of_risk(loss)
     value = times_power_of_two(C0 * float(loss(max(modulus.upper, 0.0))) * (1 + ROUNDING), power)
     return UpperBound(value, C0, radius, modulus.in_units(frame))
+
+
+def constant_of_risk(loss: Loss) -> float:
+    """Return C0 of Satz 3.10: (1 + 16a)·a^⌈2 ln C / ln 1.5⌉ with C = √(2 ln 2a) + 2 and the constant a of the loss."""
+    a = loss.constant
+    C = math.sqrt(2 * math.log(2 * a)) + 2
+    return float((1 + 16 * a) * a ** math.ceil(2 * math.log(C) / math.log(1.5)))
 
 
 def check_problem(model: object, epsilon: object, n: object, loss: Loss | str) -> tuple[int, float, Loss]:

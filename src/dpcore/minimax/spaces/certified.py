@@ -10,12 +10,15 @@ import scipy.sparse as sp
 
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.frames import Frame, frame_of, moves
+from dpcore.minimax.programs.linear_programs import TOLERANCE
 from dpcore.minimax.programs.program import Expression, Program, Region, Solution
 from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 
 LEAST_SLACK = 1e-9
 """A model whose conditions leave less room than this has no inside."""
+LEAST_LOSS = 1e-6
+"""Share of a difference between members that could not be repaired which may be due to the solver."""
 _centres: WeakKeyDictionary[Model, Array | None] = WeakKeyDictionary()
 
 
@@ -215,6 +218,11 @@ def _find_centre(model: Model) -> Array | None:
 def has_inside(model: Model) -> bool:
     """Return whether `repaired` gives members of the model exactly, up to the last digit."""
     return model.region.below.shape[0] == 0 or _centre(model) is not None
+
+
+def lost(model: Model, difference: float) -> float:
+    """Return how much of a difference of θ the solver's tolerance may be worth: 0 if members were repaired."""
+    return 0.0 if has_inside(model) else difference * LEAST_LOSS + 10 * TOLERANCE * float(np.abs(model.f).max())
 
 
 def solved(model: Model, solution: Solution, first: Member, second: Member) -> tuple[Array, Array]:

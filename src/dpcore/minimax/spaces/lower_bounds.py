@@ -8,18 +8,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dpcore._exact.intervals import Interval, exactly, exp, fraction_up, log, sqrt
 from dpcore._validation import check_choice
 from dpcore.errors import DpcoreError, ParameterError
 from dpcore.minimax.programs.frames import times_power_of_two
-from dpcore.minimax.programs.linear_programs import TOLERANCE
 from dpcore.minimax.programs.membership import excess
 from dpcore.minimax.spaces import certified
 from dpcore.minimax.spaces.bounds import check_problem
 from dpcore.minimax.spaces.contraction import PRECISION, chi2_constant, contraction_bound, proved_constant
-from dpcore.minimax.spaces.moduli import ENOUGH
 from dpcore.minimax.spaces.two_members import Problem, best_candidate, testing_error
 
 if TYPE_CHECKING:
@@ -164,18 +160,13 @@ def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     constant = chi2_constant(epsilon)
     slope = min(math.sqrt(2.0), math.exp(epsilon) / math.sqrt(2.0)) * math.expm1(epsilon) * math.sqrt(n)
     best = best_candidate(standard, Problem(epsilon, n, constant, slope, scaled), chosen)
-    lost = _tolerance(standard, float(standard.f @ (best.p1 - best.p0)))
+    lost = certified.lost(standard, float(standard.f @ (best.p1 - best.p0)))
     proof = _Proof(standard.f, best.p0, best.p1, epsilon, n, scaled, lost=lost)
     value = times_power_of_two(proof.risk(best.method, best.distance) * (1 - PRECISE), power)
     if best.method == "steinberger":
         constant = contraction_bound(epsilon, 1.0, method="steinberger")
     difference = frame.difference(proof.gap) * (1 - PRECISE)
     return LowerBound(value, best.method, best.distance, best.p0, best.p1, difference, proof.tv, constant, proof.eta, epsilon, n, loss)
-
-
-def _tolerance(model: Model, value: float) -> float:
-    """Return what the solver's tolerance may be worth if the members of a modulus could not be repaired."""
-    return 0.0 if certified.has_inside(model) else value * ENOUGH + 10 * TOLERANCE * float(np.abs(model.f).max())
 
 
 class _Proof:
