@@ -28,7 +28,8 @@ static void open_block(const dpk_response *call, block *b, int64_t position, int
     b->answers = b->room;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
     memcpy(b->pieces, (const char *)words + 4 * span.offset, 4 * b->n);
-    if (call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_run(&call->values, position)) {
+    /* codes that index a channel's tables are copied, and cut there: another thread may change the array after it was checked */
+    if (call->kind != DPK_CHANNEL && call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_run(&call->values, position)) {
         b->codes = dpk_view_run(&call->values, position);
         return;
     }
