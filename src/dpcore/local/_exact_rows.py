@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore import _backend
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_unmasked
 from dpcore.errors import ParameterError, ParameterTypeError
 
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
     Weights = npt.NDArray[Any]
 
+MOST_OUTCOMES = 2**16
+MOST_INPUTS = 2**24
 BITS = 62
 """Rows of floats are rounded to multiples of 2^−62 if no entry is so small that this would change it much."""
-FINE_BITS = 32
+FINE_BITS = 31
 """Entries keep at least so many bits."""
 SLACK = 1e-9
 """Tolerance of the sum of a row of floats, per entry."""
@@ -33,6 +36,7 @@ def exact_rows(rows: object) -> tuple[Weights, int]:
     array = _array(rows)
     if array.ndim != 2 or 0 in array.shape:
         raise ParameterError(f"rows must be a matrix, one row of probabilities for each input, got shape {array.shape}")
+    _check_shape(*array.shape)
     weights = _of_floats(array.astype(np.float64)) if array.dtype.kind == "f" else _of_rationals(array)
     totals = weights.sum(axis=1)
     denominator = int(totals[0])
@@ -41,6 +45,17 @@ def exact_rows(rows: object) -> tuple[Weights, int]:
         where = f", and row {int(wrong[0])} differs from the first" if len(wrong) else ""
         raise ParameterError(f"rows of integers or fractions must all have the same positive sum{where}")
     return _reduced(weights, denominator)
+
+
+def _check_shape(inputs: int, outcomes: int) -> None:
+    if inputs > MOST_INPUTS or outcomes > MOST_OUTCOMES:
+        raise ParameterError(f"rows must have a shape of at most (2**24, 2**16), got {inputs} × {outcomes}")
+    cells = 1 << _backend.guide_bits(outcomes)
+    if inputs * cells > _backend.MOST_CELLS:
+        raise ParameterError(
+            f"rows must have at most {_backend.MOST_CELLS // cells} inputs for {outcomes} outcomes, whose tables take {cells} cells an "
+            f"input, got {inputs}"
+        )
 
 
 def _array(rows: object) -> npt.NDArray[Any]:
@@ -85,7 +100,8 @@ def _of_floats(array: npt.NDArray[np.float64]) -> Weights:
     """Integers over 2^s near the floats, with rows that sum to 2^s. Zeros stay zeros, and no positive entry becomes one."""
     _refuse_where(~(array >= 0))
     width = array.shape[1]
-    wrong = np.flatnonzero(~(np.abs(array.sum(axis=1) - 1) <= SLACK * width))
+    with np.errstate(over="ignore"):  # an infinite sum is refused like any other
+        wrong = np.flatnonzero(~(np.abs(array.sum(axis=1) - 1) <= SLACK * width))
     if len(wrong):
         raise ParameterError(f"rows must have entries that sum to 1 within {SLACK * width:.1e}, which row {int(wrong[0])} does not")
     bits = bits_for(float(array[array > 0].min()))
@@ -100,7 +116,7 @@ def _of_floats(array: npt.NDArray[np.float64]) -> Weights:
 
 def bits_for(least: float) -> int:
     """Return s such that multiples of 2^−s keep `FINE_BITS` bits of the least positive entry."""
-    return max(BITS, BITS - FINE_BITS + 1 - math.frexp(least)[1])
+    return max(BITS, FINE_BITS - math.frexp(least)[1])
 
 
 def _settled(weights: Weights, denominator: int) -> Weights:
@@ -201,7 +217,7 @@ def mixed(weights: Weights, denominator: int, epsilon: float, toward: Weights, t
     most, least = ([Fraction(int(w), denominator) for w in ends] for ends in (weights.max(axis=0), weights.min(axis=0)))
     law = [Fraction(int(w), total) for w in toward]
     smallest = min(max(low, high / factor) for high, low in zip(most, least, strict=True) if high)
-    bits = max(BITS, BITS - FINE_BITS + (smallest.denominator // smallest.numerator).bit_length())
+    bits = max(BITS, FINE_BITS - 1 + (smallest.denominator // smallest.numerator).bit_length())
     unit, share = (1 + factor) / (1 << bits), Fraction(0)
     for z, (high, low, p) in enumerate(zip(most, least, law, strict=True)):
         above, below = high - factor * low, p * (factor - 1)

@@ -87,7 +87,7 @@ class Geometry:
         return inclusion(epsilon, self.points, self.hyperplane), shared
 
     def variance(self, epsilon: float) -> Fraction:
-        """q(1 − q)/(p − q)² of these probabilities, up to 2^−1000 of its size."""
+        """q(1 − q)/(p − q)² of these probabilities, up to 2^−250 of its size."""
         p, q = (fraction(x) for x in self.support(epsilon))
         return q * (1 - q) / (p - q) ** 2
 

@@ -30,7 +30,7 @@ class Hypercube:
     likely : int
         N = Σ_{k ≥ a} C(d, k).
     gain : Fraction
-        E z_j v_j, up to 2^−1280 of its size.
+        E z_j v_j, up to 2^−250 of its size.
     """
 
     agreements: int

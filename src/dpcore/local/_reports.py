@@ -20,17 +20,20 @@ def packed_type(codes: npt.NDArray[Any], k: int) -> tuple[tuple[int, int], Any]:
     return (codes.size, (k + 7) // 8), np.uint8
 
 
-def check_rows(reports: object, k: int) -> npt.NDArray[np.uint8]:
-    """Return packed reports of k bits each, shape (n, ⌈k/8⌉); a single one may be a vector. Padding bits must be 0."""
+def check_rows(reports: object, k: int, name: str = "k") -> npt.NDArray[np.uint8]:
+    """Return packed reports of k bits each, shape (n, ⌈k/8⌉); a single one may be a vector. Padding bits must be 0.
+
+    `name` is what the mechanism calls k.
+    """
     array = check_array("reports", reports, ("uint8",))
     array = array.reshape(1, -1) if array.ndim == 1 else array
     width = (k + 7) // 8
     if array.ndim != 2 or array.shape[1] != width:
-        raise ParameterError(f"reports must have shape (n, {width}) for k = {k}, got {array.shape}")
+        raise ParameterError(f"reports must have shape (n, {width}) for {name} = {k}, got {array.shape}")
     if k % 8:
         last = array[:, -1] >= 1 << (k % 8)
         if last.any():
-            raise DataError(f"reports must be ones that the mechanism can make; row {int(last.argmax())} has bits beyond k = {k}")
+            raise DataError(f"reports must be ones that the mechanism can make; row {int(last.argmax())} has bits beyond {name} = {k}")
     return array
 
 

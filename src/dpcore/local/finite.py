@@ -12,7 +12,7 @@ import numpy as np
 from dpcore import _backend
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_choice, check_out, check_real
-from dpcore.errors import ParameterError
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local._exact_rows import exact_rows, exceeds, largest_ratio, level, mixed
 from dpcore.local._functionals import largest_variance, left_inverse, mean_estimate, means_estimate, spreads
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from dpcore.rng import Stream
 
-MOST_OUTCOMES = 2**16
-MOST_INPUTS = 2**24
 MOST_INVERTED = 2**11
 """Largest number of inputs whose frequencies are estimated: a pseudo-inverse takes the third power of it."""
 
@@ -80,7 +78,7 @@ class FiniteChannel(LocalMechanism):
     logarithms, and reports follow these rows exactly: a uniform number is compared with the ends of the outcomes by as many bits as it
     takes. So a report has probability rows[x, z]/denominator, and not that of a float near it.
 
-    Floats are rounded to multiples of 2^−62, or finer if an entry is below 2^−32: 32 bits of the least positive one are kept. What a row
+    Floats are rounded to multiples of 2^−62, or finer if an entry is below 2^−32: 31 bits of the least positive one are kept. What a row
     then lacks of 1 is spread over its entries in proportion, and the last units go to the largest one. Zeros stay zeros. The level is
     computed afterwards. So rows that meet a level e^ε as floats may exceed it by rounding, and are refused at that ε.
 
@@ -119,12 +117,12 @@ class FiniteChannel(LocalMechanism):
 
     def __post_init__(self) -> None:
         rows, denominator = exact_rows(self.rows)
-        _check_shape(*rows.shape)
         self._set(rows=rows, denominator=denominator, epsilon=_checked_level(rows, self.epsilon))
         if self.values is not None:
             values = check_array("values", self.values, REAL_DTYPES).astype(np.float64)
             if values.shape != (rows.shape[1],) or not (np.abs(values) <= 2.0**500).all():
-                raise ParameterError(f"values must be {rows.shape[1]} numbers of magnitude up to 2**500, one for each outcome")
+                wrong = f"shape {values.shape}" if values.shape != (rows.shape[1],) else repr(_first(values, np.abs(values) <= 2.0**500))
+                raise ParameterError(f"values must be {rows.shape[1]} numbers of magnitude up to 2**500, one for each outcome, got {wrong}")
             self._set(values=tuple(values.tolist()))
         self._set(unknown=check_unknown(self.unknown, self.inputs), categories=check_categories_of(self.categories, self.inputs))
 
@@ -184,7 +182,6 @@ class FiniteChannel(LocalMechanism):
         """
         epsilon = check_epsilon(epsilon)
         exact, denominator = exact_rows(rows)
-        _check_shape(*exact.shape)
         options: dict[str, Any] = {"values": values, "unknown": unknown, "categories": categories}
         if not exceeds(largest_ratio(exact), epsilon):
             return cls(exact, epsilon=epsilon, **options)
@@ -400,8 +397,12 @@ class FiniteChannel(LocalMechanism):
         if law is None:
             return largest_variance(matrix, values)
         masses = check_array("law", law, REAL_DTYPES).astype(np.float64)
-        if masses.shape != (self.inputs,) or not (masses >= 0).all() or not abs(masses.sum() - 1) <= 1e-9 * self.inputs:
-            raise ParameterError(f"law must be {self.inputs} masses ≥ 0 that sum to 1, got shape {masses.shape}")
+        if masses.shape != (self.inputs,):
+            raise ParameterError(f"law must be {self.inputs} masses, one for each input, got shape {masses.shape}")
+        if not (masses >= 0).all():
+            raise ParameterError(f"law must have masses ≥ 0, got {_first(masses, masses >= 0)!r}")
+        if not abs(math.fsum(masses) - 1) <= 1e-9 * self.inputs:
+            raise ParameterError(f"law must have masses that sum to 1 within {1e-9 * self.inputs:.1e}, got {math.fsum(masses)!r}")
         outcomes = masses @ matrix
         return float(spreads(outcomes[None] / outcomes.sum(), values[None])[0, 0])
 
@@ -440,15 +441,9 @@ def _again(rows: Any, epsilon: float | None, values: Any, unknown: int | None, c
     return channel
 
 
-def _check_shape(inputs: int, outcomes: int) -> None:
-    if inputs > MOST_INPUTS or outcomes > MOST_OUTCOMES:
-        raise ParameterError(f"rows must have a shape of at most (2**24, 2**16), got {inputs} × {outcomes}")
-    cells = 1 << _backend.guide_bits(outcomes)
-    if inputs * cells > _backend.MOST_CELLS:
-        raise ParameterError(
-            f"rows must have at most {_backend.MOST_CELLS // cells} inputs for {outcomes} outcomes, whose tables take {cells} cells an "
-            f"input, got {inputs}"
-        )
+def _first(numbers: npt.NDArray[np.float64], good: npt.NDArray[np.bool_]) -> float:
+    """The first number that is not good."""
+    return float(numbers[~good][0])
 
 
 def _checked_level(rows: npt.NDArray[Any], epsilon: object) -> float:
@@ -479,6 +474,6 @@ def _law(toward: object, outcomes: int) -> tuple[npt.NDArray[Any], int]:
         raise ParameterError(f"toward must be {outcomes} probabilities, one for each outcome, got shape {given.shape}")
     try:
         law, total = exact_rows([given.tolist()])
-    except ParameterError as error:
+    except (ParameterError, ParameterTypeError) as error:
         raise type(error)(f"toward must be a law of the outcomes: as a matrix of one row, {error}") from None
     return law[0], total

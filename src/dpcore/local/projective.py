@@ -13,7 +13,7 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore._exact.probability import Probability, complement, inclusion
 from dpcore._series import like
-from dpcore._validation import check_array, check_integer
+from dpcore._validation import INTEGER_DTYPES, check_array, check_integer
 from dpcore.local._geometry import Geometry, best_geometry, incidence, space_of
 from dpcore.local._oracle import FrequencyOracle
 from dpcore.local._parameters import check_channel_size
@@ -145,7 +145,7 @@ class ProjectiveGeometryResponse(FrequencyOracle[int, npt.NDArray[np.uint32]]):
         return int(reports) if single else like(records, reports)
 
     def _check_reports(self, reports: object) -> npt.NDArray[Any]:
-        return check_array("reports", reports, ("uint32",)).reshape(-1)
+        return check_array("reports", reports, INTEGER_DTYPES).reshape(-1)
 
     def _count(self, reports: npt.NDArray[Any], threads: int | None) -> npt.NDArray[np.int64]:
         return _backend.code_counts(reports, self.points, threads=threads)

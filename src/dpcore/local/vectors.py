@@ -185,8 +185,14 @@ class VectorMean(LocalMechanism):
         tilt = np.zeros(1 if mean is None else self.d)
         if mean is not None:
             means = check_array("mean", mean, REAL_DTYPES).astype(np.float64)
-            if means.shape not in {(), (self.d,)} or not (np.abs(means - middle) <= half * (1 + 2.0**-50)).all():
-                raise ParameterError(f"mean must be a number, or d = {self.d} of them, each within the bounds")
+            if means.shape not in {(), (self.d,)}:
+                raise ParameterError(f"mean must be a number, or d = {self.d} of them, got shape {means.shape}")
+            outside = ~(np.abs(means - middle) <= half * (1 + 2.0**-50))
+            if outside.any():
+                j = int(outside.argmax())
+                bound, wrong = (float(np.broadcast_to(x, self.d)[j]) for x in (half, means))
+                low, high = float(middle[j]) - bound, float(middle[j]) + bound
+                raise ParameterError(f"mean must be within the bounds, in [{low!r}, {high!r}], got {wrong!r} for coordinate {j}")
             tilt = np.clip((means - middle) / half, -1.0, 1.0)
         z0 = self.z0
         with np.errstate(over="ignore"):
@@ -283,8 +289,9 @@ class VectorMean(LocalMechanism):
         if self.method == "sample":
             pairs = check_structured(reports, _backend.VECTOR_REPORT)
             return Aggregate(self, len(pairs), _backend.pair_counts(pairs, self.d, threads=threads))
-        array = np.asarray(reports) if isinstance(reports, np.ndarray) and type(reports) is np.ndarray else reports
-        rows = check_rows(array.reshape(-1, array.shape[-1]) if isinstance(array, np.ndarray) and array.ndim > 2 else array, self.d)
+        if isinstance(reports, np.ndarray) and reports.ndim > 2:
+            reports = reports.reshape(math.prod(reports.shape[:-1]), reports.shape[-1])
+        rows = check_rows(reports, self.d, "d")
         return Aggregate(self, len(rows), _backend.column_counts(rows, self.d, threads=threads))
 
     def _estimate(self, counted: Aggregate, target: str) -> Estimate:  # noqa: ARG002  the same for both, as for one bit
@@ -370,9 +377,9 @@ def _bound(name: str, value: Any, d: int) -> Any:
     """Return a bound as a float, or as a tuple of d floats if it is a sequence; only `missing` may be None."""
     if value is None and name == "missing":
         return None
-    if isinstance(value, list | tuple | np.ndarray):
-        if len(value) != d or np.ndim(value) != 1:
-            raise ParameterError(f"{name} must be a number, or d = {d} of them, got shape {np.shape(value)}")
+    if isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim):
+        if len(value) != d or getattr(value, "ndim", 1) != 1:
+            raise ParameterError(f"{name} must be a number, or d = {d} of them, got {getattr(value, 'shape', len(value))}")
         return tuple(check_real(name, plain_number(x), low=-math.inf, high=math.inf) for x in value)
     return check_real(name, value, low=-math.inf, high=math.inf)
 

@@ -303,6 +303,11 @@ def test_forms_of_records_and_reports() -> None:
     one = mechanism.privatize(3, rng=KeyedRandom(KEY))
     assert type(one) is int
     assert mechanism.privatize([3], rng=KeyedRandom(KEY)).tolist() == [one]
+    singles = [mechanism.privatize(code) for code in (3, 4, 5)]  # one a person
+    assert mechanism.aggregate(singles) == mechanism.aggregate(np.array(singles, np.uint32))
+    for wrong in (-1, mechanism.points):
+        with pytest.raises(DataError, match="index 1"):
+            mechanism.aggregate([one, wrong])
     codes = np.random.default_rng(1).integers(0, 30, (4, 5, 6))
     whole = mechanism.privatize(codes, rng=KeyedRandom(KEY))
     assert whole.dtype == np.uint32
@@ -335,7 +340,7 @@ def test_bad_input() -> None:
             mechanism.privatize(codes)
     with pytest.raises(DataError, match="index 1"):
         mechanism.aggregate(np.array([0, mechanism.points], np.uint32))
-    for reports in (np.array([0, 1]), np.array([0.0]), np.array([True])):
+    for reports in (np.array([0.0]), np.array([True]), ["a"]):
         with pytest.raises(ParameterTypeError):
             mechanism.aggregate(reports)
     with pytest.raises(ParameterError, match="channel matrix"):

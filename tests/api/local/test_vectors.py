@@ -311,9 +311,11 @@ def test_reports_that_cannot_be_are_refused() -> None:
         sample.aggregate(reports)
     with pytest.raises(DataError, match="row 1"):
         cube_.aggregate(np.array([[1], [8]], np.uint8))
-    for wrong in (np.zeros((4, 2), np.uint8), np.zeros(4), [[1]], reports):
-        with pytest.raises((ParameterError, ParameterTypeError)):
+    for wrong in (np.zeros((4, 2), np.uint8), np.zeros(4), [[1]], reports, np.zeros((2, 3, 0), np.uint8), np.zeros((2, 3, 2), np.uint8)):
+        with pytest.raises((ParameterError, ParameterTypeError), match="reports must"):
             cube_.aggregate(wrong)
+    with pytest.raises(ParameterError, match="for d = 3"):
+        cube_.aggregate(np.zeros((4, 2), np.uint8))
     with pytest.raises(ParameterTypeError):
         sample.aggregate(np.zeros(4, _backend.HADAMARD_REPORT)["row"])
 
@@ -336,6 +338,9 @@ def test_reports_that_cannot_be_are_refused() -> None:
         ({"upper": math.inf}, ParameterError),
         ({"upper": [1.0, 2.0]}, ParameterError),
         ({"upper": [[1.0, 2.0, 3.0]]}, ParameterError),
+        ({"upper": [[1.0], [1.0, 2.0], 3.0]}, ParameterTypeError),
+        ({"upper": np.ones((3, 1))}, ParameterError),
+        ({"upper": np.array(1.0)}, ParameterTypeError),
         ({"upper": [1.0, 0.0, 1.0]}, ParameterError),
         ({"upper": [1.0, math.nan, 1.0]}, ParameterError),
         ({"upper": "high"}, ParameterTypeError),
@@ -370,8 +375,12 @@ def test_bad_records(method: Any) -> None:
             mechanism.privatize(np.zeros((2, 3)), out=out)
     with pytest.raises(ParameterTypeError):
         mechanism.privatize(np.zeros((2, 3)), rng=np.random.default_rng())  # type: ignore[arg-type]
-    for wrong in (2.0, [0.5, 0.5], [0.1, 0.2, math.nan]):
-        with pytest.raises(ParameterError, match="mean"):
+    for wrong, words in (
+        (2.0, r"in \[0.0, 1.0\], got 2.0 for coordinate 0"),
+        ([0.1, 0.2, math.nan], "got nan for coordinate 2"),
+        ([0.5, 0.5], r"d = 3 of them, got shape \(2,\)"),
+    ):
+        with pytest.raises(ParameterError, match=f"mean must be.*{words}"):
             mechanism.variance(wrong)
 
 
