@@ -14,6 +14,7 @@ PRODUCTS = frozenset({"PT", "nd"})
 """Products of variables that could be words."""
 LETTERS = r"[A-Za-zα-ωϕ]"
 TOKEN = re.compile(
+    rf"(?P<decimal>(?<![\w.])\d+(?:\.\d+)?e[−+-]?\d+(?!\w|\.\d))|"
     rf"(?P<raised>[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+)|(?P<lowered>[₀-₉]+)|(?P<script>[\^_])|(?P<root>√)|"
     rf"(?P<space>\bL[12]\b)|(?P<name>(?<!['’A-Za-zα-ω\u00c0-\u024f]){LETTERS}[\u0300-\u0304]?(?:{LETTERS})*(?![A-Za-z0-9\u00c0-\u024f]))"
 )
@@ -24,8 +25,6 @@ LABEL = re.compile(r"\d\.\d+ $")
 BEFORE_SIGN = re.compile(r" (?=[=≤≥≺⊃∈≈] )")
 """A line does not begin with a sign."""
 CLOSING = {"(": ")", "{": "}"}
-EXPONENT = re.compile(r"[−+-]?\d")
-"""After the e of a number in decimal notation."""
 IDENTIFIER = re.compile(r"[A-Za-z]{2,}$")
 """Before an underscore that belongs to a name of Python."""
 
@@ -62,6 +61,8 @@ def mathematics(text: str) -> str:
 def _token(text: str, found: re.Match[str]) -> tuple[str, int]:
     """HTML of one token, and where the text goes on."""
     written, end = found[0], found.end()
+    if found["decimal"]:
+        return _power_of_ten(written), end
     if found["raised"]:
         return f"<sup>{mathematics(written.translate(str.maketrans(*RAISED)))}</sup>", end
     if found["lowered"]:
@@ -74,6 +75,13 @@ def _token(text: str, found: re.Match[str]) -> tuple[str, int]:
         inside, after = _operand(text, end, index=False)
         return ("√", end) if inside is None else (f'√<span class="root">{inside}</span>', after)
     return (f"<var>{written}</var>" if _is_variable(text, found) else escape(written)), end
+
+
+def _power_of_ten(written: str) -> str:
+    """HTML of a number in decimal notation: 2.3e−16 as 2.3·10 with a raised −16, and 1.0e-6 without its 1."""
+    digits, _, exponent = written.replace("−", "-").partition("e")
+    power = f"10<sup>{int(exponent)}</sup>".replace("-", "−")
+    return power if float(digits) == 1 else f"{digits}·{power}"
 
 
 def _script(text: str, found: re.Match[str]) -> tuple[str, int]:
@@ -89,8 +97,6 @@ def _is_variable(text: str, found: re.Match[str]) -> bool:
     name = found[0]
     if any("α" <= letter <= "ω" for letter in name) or name in PRODUCTS:
         return True
-    if name == "e" and EXPONENT.match(text, found.end()) and text[: found.start()][-1:].isdigit():
-        return False
     single = len(name) == 1 or (len(name) == 2 and "\u0300" <= name[1] <= "\u0304")
     return single and name not in WORDS and not LABEL.search(text[: found.start()])
 

@@ -9,9 +9,10 @@ KEY = re.compile(r"[^()]+\([^()]*\)")
 """A work as citations name it: everything up to its year or number in parentheses."""
 LABELS = {
     "Satz": "theorem", "Beispiel": "example", "Beispiele": "examples", "Abbildung": "figure", "Korollar": "corollary",
-    "Aufgabe": "exercise", "Bemerkung": "remark", "Tabelle": "table", "Abschnitt": "section",
+    "Aufgabe": "exercise", "Bemerkung": "remark", "Tabelle": "table", "Abschnitt": "section", "Behauptung": "claim",
 }  # fmt: skip
 """German labels of Steinberger (2019), and their English words."""
+LABEL = re.compile(rf"\b(?:{'|'.join(LABELS)})\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +95,16 @@ def place_and_claim(title: str) -> tuple[str, str]:
 
 
 def translated(place: str) -> str:
-    """Return a label and its number, with the English word of a German label.
+    """Return labels and their numbers, with the English words of German labels.
 
     Parameters
     ----------
     place : str
-        Label and number.
+        Labels and numbers.
 
     Examples
     --------
-    >>> translated("Aufgabe 3.5")
-    'Aufgabe (exercise) 3.5'
+    >>> translated("Aufgabe 2.8 and Bemerkung 2.11")
+    'Aufgabe (exercise) 2.8 and Bemerkung (remark) 2.11'
     """
-    label, _, number = place.partition(" ")
-    return f"{label} ({LABELS[label]}) {number}" if label in LABELS else place
+    return LABEL.sub(lambda found: f"{found[0]} ({LABELS[found[0]]})", place)

@@ -110,6 +110,22 @@ def test_sections_are_there():
     assert Item("1", "t", "text", section="maximin: Steinberger (2019), Satz 3.13", reason="r").titles() == ()
 
 
+OTHER_WORDS = {"Corollary of Theorem 9": "Theorem 9, corollary", "Figure (two Laplace densities)": "Claim 4, two Laplace densities"}
+"""Headings without a number of their own, and how titles of sections name them."""
+
+
+def test_the_titles_of_its_sections_have_the_number_of_an_item():
+    known = headings()
+    unnamed = {}
+    for key, item in EVERY:
+        heading = stated(item.number, known[key]) or ""
+        for title in item.titles():
+            named = title.removeprefix(f"{key}, ").partition(": ")[0]
+            if not re.search(rf"(^|and ){re.escape(OTHER_WORDS.get(heading, heading))}($|[ ,])", named):
+                unnamed[item.number] = named
+    assert unnamed == {}
+
+
 def test_every_section_is_of_an_item():
     """A study of something that the documents do not number would be missing from the list."""
     of_items = {title for _, item in EVERY for title in item.titles()}

@@ -9,7 +9,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcore.reproduce.studies import lemmas
+from dpcore.reproduce import Setting
+from dpcore.reproduce.best_tests import least_error
+from dpcore.reproduce.studies import lemmas, sample_sizes
 from dpcore.reproduce.studies.lemmas import distance, largest_tail, left_over, peeled, product_law
 from dpcore.reproduce.studies.lower_bounds import _mean, _response_scores, _tail, counterexample, transferred
 
@@ -62,6 +64,31 @@ def test_products_are_enumerated():
 def test_the_constant_of_the_lower_bound_is_the_proofs():
     assert lemmas.LEAST <= math.cos(1) * (2 / math.pi) / math.tan(1) < lemmas.LEAST + 0.001
     assert lemmas.upper_constant(1.0) == pytest.approx(math.sqrt(2))
+
+
+# Theorem 9.3.3
+
+
+def test_the_best_test_of_one_sign_is_private_and_the_best():
+    """A random answer and the sign itself are the best with one record; with much privacy, nothing is better than a guess."""
+    assert least_error(1, 1.0, math.log(3), 0.0) == pytest.approx(0.5)
+    assert least_error(3, 1.0, 20.0, 0.0) == pytest.approx(0.2)
+    assert least_error(40, 0.3, 1e-6, 0.0) == pytest.approx(0.5, abs=1e-4)
+    errors = [least_error(20, 0.5, epsilon, 0.0) for epsilon in (0.2, 0.5, 1.0, 2.0)]
+    assert errors == sorted(errors, reverse=True)
+    assert least_error(20, 0.5, 0.5, 0.0) > least_error(20, 0.5, 0.5, 0.01)
+
+
+def test_a_lower_bound_of_records_that_is_too_large_is_noticed(monkeypatch):
+    claim = "one coordinate: the best test needs at least as many as the bound, of either kind of privacy"
+
+    def holds() -> bool:
+        return next(check for check in sample_sizes._below(Setting(1, quick=True)).checks if check.claim == claim).holds
+
+    assert holds()
+    true = sample_sizes.sample_size_lower_bound
+    monkeypatch.setattr(sample_sizes, "sample_size_lower_bound", lambda *a, **k: 2 * true(*a, **k))
+    assert not holds()
 
 
 # Lemma A.5

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache, partial
 
 import numpy as np
 import pytest
 
+from dpcore import local
 from dpcore.minimax import Bounds
 from dpcore.reproduce import Setting, open_records, products, scope
-from dpcore.reproduce.studies import minimax_bounds, minimax_channels, minimax_tests
+from dpcore.reproduce.studies import minimax, minimax_bounds, minimax_channels, minimax_tests
 
 pytest.importorskip("clarabel")
 QUICK = Setting(3, quick=True)
@@ -99,17 +101,36 @@ def _modulus():
     return modulus_tv(Model([0.0, 1.0]), 0.1)
 
 
-@pytest.mark.long
+STATED = "each bound is l(½Δ) η/2 for the testing affinity η of the reports of its pair"
+
+
 def test_a_lower_bound_that_is_too_large_is_noticed(monkeypatch):
     from dpcore.minimax import channel_lower_bound
 
-    assert broken(minimax_bounds._least(QUICK)) == set()
-    monkeypatch.setattr(
-        minimax_bounds,
-        "channel_lower_bound",
-        lambda *arguments, n: replace(found := channel_lower_bound(*arguments, n=n), value=4 * found.value),
-    )
-    assert "no estimator goes below the bound" in broken(minimax_bounds._least(QUICK))
+    bound = cache(lambda *arguments, n: channel_lower_bound(*arguments, n=n))
+    monkeypatch.setattr(minimax_bounds, "_least_risk", cache(minimax_bounds._least_risk))
+    for factor, noticed in ((1, set()), (2, {STATED}), (4, {STATED, "no estimator goes below the bound"})):
+        larger = partial(lambda factor, *arguments, n: replace(found := bound(*arguments, n=n), value=factor * found.value), factor)
+        monkeypatch.setattr(minimax_bounds, "channel_lower_bound", larger)
+        assert broken(minimax_bounds._least(QUICK)) == noticed
+
+
+def test_half_of_another_affinity_than_that_of_the_majority_is_noticed():
+    response = local.BinaryResponse(1.0)
+    assert minimax_bounds._majority_off(response, 3) < 1e-9
+    assert minimax_bounds._majority_off(response, 4) < 1e-9
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(minimax_bounds, "reports_testing_affinity", lambda *_, **__: Bounds(0.4, 0.5))
+        assert minimax_bounds._majority_off(response, 3) > 0.01
+
+
+@pytest.mark.parametrize("name", ["3.6 A", "3.6 B"])
+def test_a_modulus_of_another_size_is_noticed(monkeypatch, name):
+    from dpcore.minimax import modulus_tv
+
+    assert all(check.holds for check in minimax._modulus(name))
+    monkeypatch.setattr(minimax, "modulus_tv", lambda model, radius: modulus_tv(model, 1.01 * radius))
+    assert [check.holds for check in minimax._modulus(name)] == [True, False]
 
 
 @pytest.mark.long

@@ -25,7 +25,7 @@ TITLES = (
     "Wasserman & Zhou (2010), Definition 3.1: consistent and informative releases in three distances",
     "Wasserman & Zhou (2010), Theorem 4.2, plane: KS distance of smoothed histograms of two coordinates",
     "Wasserman & Zhou (2010), Theorem 4.4, KS in the plane: KS distance of perturbed histograms of two coordinates",
-    "Wasserman & Zhou (2010), Definition 5.2: small balls in L2, and the accuracy that follows",
+    "Wasserman & Zhou (2010), Definition 5.2 and Theorem 5.3: small balls in L2, and the accuracy that follows",
     "Wasserman & Zhou (2010), Section 5.2: the mean by the exponential mechanism",
     "Wasserman & Zhou (2010), Lemma 9.3: the covariance of the coefficients is bounded",
 )

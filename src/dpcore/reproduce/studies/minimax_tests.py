@@ -35,10 +35,10 @@ Array = npt.NDArray[np.float64]
 TITLES = (
     "Steinberger (2019), Satz 2.5: affinities of hulls of products multiply",
     "Steinberger (2019), Satz 2.6: supremum and infimum may be exchanged",
-    "Steinberger (2019), Korollar 2.7: the best test of two models errs as often as that of their hardest members",
+    "Steinberger (2019), Korollar 2.7 and Abschnitt 2.2.1: the best test of two models errs as often as that of their hardest members",
     "Steinberger (2019), Aufgabe 2.1: some test attains the smallest sum of errors",
     "Steinberger (2019), Aufgabe 2.7: what each report adds to a divergence",
-    "Steinberger (2019), Aufgabe 2.8: products are n times as far apart as their factors, at most and sometimes",
+    "Steinberger (2019), Aufgabe 2.8 and Bemerkung 2.11: products are n times as far apart as their factors, at most and sometimes",
 )
 SLACK = 1e-6
 """Accuracy of the cone programs."""
