@@ -74,9 +74,12 @@ BINARY = [
 ]
 
 
+def estimator_of(n: int, matrix: npt.NDArray[np.float64], f: list[float]) -> BinarySearchEstimator:
+    return BinarySearchEstimator(Model(f), matrix, n=n, step=(max(f) - min(f)) / 3.5)
+
+
 def search_of(n: int, matrix: npt.NDArray[np.float64], f: list[float]) -> Search:
-    reach = max(f) - min(f)
-    return BinarySearchEstimator(Model(f), matrix, n=n, step=reach / 3.5)._search
+    return estimator_of(n, matrix, f)._search
 
 
 def worst_of_binary(n: int, matrix: npt.NDArray[np.float64], f: list[float], confidence: float) -> Fraction:
@@ -131,6 +134,14 @@ KARY = [
     *((n, np.eye(3), [0.0, 1.0, 2.0]) for n in (1, 2, 6)),
     *((n, np.array([[1.0, 0.0, 0.0], [1 - 1e-9, 1e-9, 0.0], [0.25, 0.25, 0.5]]), [1.0, 0.0, 0.5]) for n in (1, 5)),
     *((n, np.array([[3.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 3.0]]) / 6, [-1e-9, 1e-9]) for n in (2, 4)),
+    *((n, np.array([[0.5, 0.25, 0.25], [0.25, 0.5, 0.25], [0.5, 0.25, 0.25]]), [0.0, 1.0, 1.0]) for n in (1, 4, 8)),  # θ says little
+    *((n, np.array([[1 - 2e-12, 1e-12, 1e-12], [1 - 1e-3, 0.0, 1e-3]]), [0.0, 1.0]) for n in (1, 3, 20)),  # rare reports
+    *((n, np.array([[0.5, 0.5, 0.0], [0.5, 0.0, 0.5], [0.0, 0.5, 0.5]]), [1e9, 1e9 + 1.0, 1e9 + 3.0]) for n in (1, 2, 6)),  # far from 0
+    *((n, np.full((2, 3), 0.25) + np.array([[0.25, 0.0, 0.0]]), [0.0, 1.0]) for n in (1, 5)),  # reports say nothing
+    *(
+        (n, np.array([[4.0, 1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 4.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0, 4.0]]) / 8, [1.0, 0.0, -1.0])
+        for n in (1, 3)
+    ),
     (14, np.array([[3.0, 1.0, 1.0], [1.0, 3.0, 1.0], [1.0, 1.0, 3.0], [2.0, 2.0, 1.0]]) / 5, [0.0, 1.0, 2.0, 5.0]),
 ]
 
@@ -156,6 +167,57 @@ def test_an_expectation_over_a_part_of_the_model_does_not_cover(monkeypatch):
     of = inversion.RatioIntervals.of
     monkeypatch.setattr(inversion.RatioIntervals, "of", lambda model, matrix, logs: of(Model(model.f[:2]), matrix[:2], logs))
     assert worst_of_kary(n, matrix, f, 0.5) < Fraction(1, 2)
+
+
+def test_every_kind_of_interval_has_thirty_settings():
+    assert min(len(BINARY), len(KARY), len(ON_MODELS)) >= 30
+
+
+def worst_of_margins(n: int, matrix: npt.NDArray[np.float64], f: list[float], confidence: float) -> Fraction:
+    outcomes = compositions(n, matrix.shape[1])
+    estimator = estimator_of(n, matrix, f)
+    ends = estimator.interval(estimator.estimate(np.array(outcomes)), confidence)
+    return min(coverage(outcomes, ends, law, theta) for law, theta in images(matrix, f))
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+@pytest.mark.parametrize(("n", "matrix", "f"), [*BINARY, *KARY])
+@pytest.mark.some(12)
+def test_estimates_with_their_margins_cover(n, matrix, f, confidence):
+    assert worst_of_margins(n, matrix, f, confidence) >= Fraction(confidence)
+
+
+def test_a_margin_of_one_step_does_not_cover(monkeypatch):
+    """The broken twin: Δ, whatever the confidence is."""
+    monkeypatch.setattr(BinarySearchEstimator, "margin", lambda self, confidence: self.step)
+    assert min(worst_of_margins(n, matrix, f, 0.95) for n, matrix, f in BINARY if n < 10) < Fraction(1, 2)
+
+
+ON_MODELS = [
+    (n, epsilon, ell, f, center)
+    for ell, f, center in (
+        ([-1.0, -0.5, 0.5, 1.0], [-1.0, -0.9, 0.1, 1.0], 0.0),  # a bias in the middle
+        ([0.0, 1.0, 0.0], [0.0, 0.0, 5.0], 1.0),  # θ says little about E ℓ
+        ([1e-9, -1e-9], [1e9, 1e9 + 2e-7], 1e9),  # far from 0, and falling
+        ([-1e12, 1e12, 0.0], [-1.0, 1.0, 0.0], 0.0),
+    )
+    for epsilon in (1e-3, 1.0, 20.0)
+    for n in (1, 2, 17)
+]
+
+
+def worst_on_model(n: int, epsilon: float, ell: list[float], f: list[float], center: float, confidence: float) -> Fraction:
+    on_model = LinearEstimator(ell, epsilon, center=center).on(Model(f), n=n)
+    ends = on_model.interval(np.arange(n + 1), confidence)
+    outcomes = [(n - c, c) for c in range(n + 1)]
+    return min(coverage(outcomes, ends, law, theta) for law, theta in images(on_model.channel, f))
+
+
+@pytest.mark.parametrize("confidence", LEVELS)
+@pytest.mark.parametrize(("n", "epsilon", "ell", "f", "center"), ON_MODELS)
+@pytest.mark.some(9)
+def test_intervals_of_a_linear_estimator_on_a_model_cover(n, epsilon, ell, f, center, confidence):
+    assert worst_on_model(n, epsilon, ell, f, center, confidence) >= Fraction(confidence)
 
 
 @pytest.mark.parametrize("bias", [0.0, 0.125, 4.0])

@@ -16,6 +16,7 @@ from dpcore.local import BinaryResponse
 from dpcore.local._mechanism import open_stream
 from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
+from dpcore.local.estimates import check_confidence
 from dpcore.minimax._binomial import MOST_REPORTS, below
 from dpcore.minimax.linear.estimator import LinearEstimator
 from dpcore.minimax.linear.ready_made import largest_clipping_bias
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_TESTS = 60
 LARGEST_BOUND = 2.0**400
+LARGEST_LEVEL = 2.0**450
+"""Levels beyond this, and biases, give a risk of more than the squared length of any range."""
 TAILS = np.linspace(0.05, 0.45, 17)
 """Shares of records beyond the margin that are tried."""
 GROUPS, LEVELS = 128, 128
@@ -183,7 +186,7 @@ class TwoStageMean:
 
     def _margins(self) -> Array:
         """t with P(X ≤ θ − t) ≤ τ and P(X ≥ θ + t) ≤ τ, for τ in `TAILS`: by Markov's inequality, and by Cantelli's for κ ≥ 2."""
-        norm = math.exp(math.log(self.C) / self.kappa)
+        norm = min(math.exp(math.log(self.C) / self.kappa), LARGEST_LEVEL)
         markov = norm * TAILS ** (-1 / self.kappa)
         cantelli = norm * np.sqrt((1 - TAILS) / TAILS)
         margins: Array = (markov if self.kappa < 2 else np.minimum(markov, cantelli)) * _UP
@@ -191,18 +194,20 @@ class TwoStageMean:
 
     def _with(self, tests: int, groups: npt.NDArray[np.int64], wrong: Array) -> _Stages:
         """The best of these sizes of a group, of the margins and of the levels that are tried."""
-        margins = self._margins() if tests else np.zeros(1)
+        width, largest = (self.upper - self.lower) * _UP, max(abs(self.lower), abs(self.upper))
+        # θ and every middle are between the bounds, so that no margin need be wider
+        margins = np.minimum(self._margins(), width) if tests else np.zeros(1)
         failures = np.minimum(tests * wrong[:, : len(margins)] * _UP, 1.0)[:, :, None]
-        width = (self.upper - self.lower) * _UP
-        radii = (width / 2.0 ** (tests + 1) + margins) * _UP
+        # each middle is rounded to half a unit of its last digit, and the halves add up to one
+        radii = (width / 2.0 ** (tests + 1) + margins + (2.0**-51 * largest if tests else 0.0)) * _UP
         norm = math.exp(math.log(self.C) / self.kappa)
-        beyond = np.concatenate([[0.0], norm * np.geomspace(2.0**-10, 2.0**30, LEVELS)])
+        beyond = np.append(0.0, np.minimum(norm, LARGEST_LEVEL) * np.geomspace(2.0**-10, 2.0**30, LEVELS))
         levels = radii[:, None] + beyond
         # differences x − c are rounded, in numbers that are clipped to c ± H
-        rounding = 2.0**-50 * (max(abs(self.lower), abs(self.upper)) + levels)
+        rounding = 2.0**-50 * (largest + levels)
         bias = largest_clipping_bias(beyond, self.kappa, self.C) + rounding
         left = (self.n - tests * groups).astype(np.float64)[:, None, None]
-        risks = (bias**2 + (levels * expansion(self.epsilon)) ** 2 / left + failures * width**2) * _UP
+        risks = (np.minimum(bias, LARGEST_LEVEL) ** 2 + (levels * expansion(self.epsilon)) ** 2 / left + failures * width**2) * _UP
         risks = np.minimum(risks, width**2)  # both θ and the estimate are between the bounds
         row, tail, column = np.unravel_index(int(risks.argmin()), risks.shape)
         return _Stages(
@@ -364,7 +369,9 @@ class TwoStageMean:
         second = self._second(low + (high - low) / 2)
         rest = second.estimate(bits[self._used :])
         value = min(max(float(rest.value), self.lower), self.upper)
-        return TwoStageEstimate(value, (low - self._stages.margin, high + self._stages.margin), bits, self, rest)
+        margin = self._stages.margin
+        found = math.nextafter(low - margin, -math.inf), math.nextafter(high + margin, math.inf)
+        return TwoStageEstimate(value, found, bits, self, rest)
 
     def _checked(self, reports: Any) -> Bits:
         bits = check_array("reports", reports, ("bool",))
@@ -426,17 +433,22 @@ class TwoStageEstimate:
         ParameterError, ParameterTypeError
             If the first stage alone fails more often than the confidence allows.
         """
-        failure = self.estimator.failure
-        confidence = check_real("confidence", confidence, low=0.0, high=1 - failure, include_low=False, include_high=False)
-        ends = self.second.interval(min(confidence + failure * _UP, math.nextafter(1.0, 0.0)))
+        confidence, failure = check_confidence(confidence), self.estimator.failure
+        needed = math.nextafter(confidence + failure, math.inf) if failure > 0 else confidence
+        if needed >= 1:
+            raise ParameterError(
+                f"confidence must be below 1 − {failure!r}, as the first stage may fail with that probability, got {confidence!r}"
+            )
+        ends = self.second.interval(needed)
         cut: npt.NDArray[np.float64] = np.clip(ends, self.estimator.lower, self.estimator.upper)
         return cut
 
     def _repr_html_(self) -> str:
-        ends = self.interval(min(0.95, (1 - self.estimator.failure) / 2))
-        facts = [
-            ("mean", f"{self.value:.6g}"),
-            ("interval", f"{ends[0]:.6g} to {ends[1]:.6g}"),
+        facts = [("mean", f"{self.value:.6g}")]
+        if self.estimator.failure < 0.05:
+            ends = self.interval()
+            facts.append(("95 % interval", f"{ends[0]:.6g} to {ends[1]:.6g}"))
+        facts += [
             ("range found", f"{self.range[0]:.6g} to {self.range[1]:.6g}"),
             ("reports of the first stage", f"{self.estimator.tests} × {self.estimator.group}"),
             ("reports", f"{self.n:,}"),

@@ -124,6 +124,7 @@ class SeveralFunctionals:
             "epsilon": epsilon,
             "n": n,
             "split": split,
+            "weights": None if self.weights is None else tuple(float(weight) for weight in self.weights),
             "parts": parts,
             "sizes": _sizes(n, shares) if split == "records" else (n,) * count,
             "vector": _signs(epsilon, bounds) if split == "vector" else None,
@@ -191,16 +192,16 @@ class SeveralFunctionals:
         stream = open_stream(rng, threads)
         if self.vector is not None:
             rows = max(1, BLOCK // len(self.parts))
-            blocks = (values[start : start + rows] for start in range(0, self.n, rows))
-            made = [self.vector.privatize(self._numbers(block), rng=stream, threads=threads) for block in blocks]
+            starts = range(0, self.n, rows)
+            made = [self.vector.privatize(self._numbers(values, start, rows), rng=stream, threads=threads) for start in starts]
             return (np.concatenate(made),)
         cuts = np.cumsum(self.sizes)[:-1]
         groups = np.split(values, cuts) if self.split == "records" else [values] * len(self.parts)
         return tuple(part.privatize(group, rng=stream, threads=threads) for part, group in zip(self.parts, groups, strict=True))
 
-    def _numbers(self, records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        """ℓ_j of each record, shape (records, k)."""
-        return np.stack([_evaluated(part, records) for part in self.parts], axis=-1)
+    def _numbers(self, records: npt.NDArray[Any], start: int, rows: int) -> npt.NDArray[np.float64]:
+        """ℓ_j of some records from `start` on, shape (records, k)."""
+        return np.stack([_evaluated(part, records[start : start + rows], start) for part in self.parts], axis=-1)
 
     def estimate(self, reports: Any) -> SeveralEstimates:
         """Estimate all functionals.
@@ -224,7 +225,8 @@ class SeveralFunctionals:
         if not isinstance(reports, list | tuple) or len(reports) != len(sizes):
             raise ParameterError(f"reports must be a list or a tuple of {len(sizes)}")
         for place, (size, given) in enumerate(zip(sizes, reports, strict=True)):
-            made = given.n if isinstance(given, Aggregate) else len(np.atleast_1d(given))
+            # a report of "vector" is a row of bytes, another one a bool
+            made = given.n if isinstance(given, Aggregate) else (np.size(given) if self.vector is None else len(np.atleast_1d(given)))
             if made != size:
                 raise ParameterError(f"reports[{place}] must be {size} reports, got {made}")
         if self.vector is None:
@@ -281,12 +283,17 @@ class SeveralEstimates:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `confidence` is not in (0, 1).
+            If `confidence` is not in (0, 1), or what is left of 1 − confidence for each of several joint intervals is below 2^−53.
         """
         confidence = check_confidence(confidence)
-        each = float(1 - Fraction(1 - confidence) / len(self.value)) if joint else confidence
-        each = min(each, math.nextafter(1.0, 0.0))
-        return self.ends(each)
+        if joint and len(self.value) > 1:
+            wanted = 1 - (1 - Fraction(confidence)) / len(self.value)
+            each = float(wanted)
+            each = each if Fraction(each) >= wanted else math.nextafter(each, 1.0)
+            if each >= 1:
+                raise ParameterError(f"confidence must be lower for {len(self.value)} joint intervals, got {confidence!r}")
+            return self.ends(each)
+        return self.ends(confidence)
 
     def _repr_html_(self) -> str:
         ends = self.interval()
@@ -314,19 +321,22 @@ def _signs(epsilon: float, bounds: tuple[float, ...]) -> VectorMean:
     return VectorMean(epsilon, tuple(-bound for bound in bounds), bounds, d=len(bounds), method="hypercube")
 
 
-def _evaluated(part: LinearEstimator, records: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """ℓ at some records; the mechanism clamps it."""
+def _evaluated(part: LinearEstimator, records: npt.NDArray[Any], start: int) -> npt.NDArray[np.float64]:
+    """ℓ at some records, the first of which has the index `start`; the mechanism clamps it."""
     ell: Any = part.ell
     if isinstance(ell, tuple):
         codes = check_array("records", records, INTEGER_DTYPES)
         outside = (codes < 0) | (codes >= len(ell))
         if outside.any():
-            raise DataError(f"records must hold codes in [0, {len(ell) - 1}]; the one at index {int(outside.argmax())} of a block is not")
+            raise DataError(f"records must hold codes in [0, {len(ell) - 1}]; the one at index {start + int(outside.argmax())} is not")
         values: npt.NDArray[np.float64] = np.array(ell, np.float64)[codes]
         return values
     found = np.asarray(ell(records), np.float64)
     if found.shape != records.shape[:1]:
         raise ParameterError(f"ell must return one number for each of {len(records)} records, got shape {found.shape}")
+    absent = np.isnan(found)
+    if absent.any():
+        raise DataError(f"ell must not return NaN, as it does for the record at index {start + int(absent.argmax())}")
     return found
 
 

@@ -263,7 +263,7 @@ class AdaptiveDensity:
         return AdaptiveDensityEstimate(low + (high - low) / 2, self.bandwidths[chosen], tuple(found), self)
 
     def _counted(self, reports: Any) -> list[Aggregate]:
-        if isinstance(reports, list | tuple) and reports and isinstance(reports[0], Aggregate):
+        if isinstance(reports, list | tuple) and reports and all(isinstance(each, Aggregate) for each in reports):
             sizes = tuple(aggregate.n for aggregate in reports)
             if sizes != self.sizes:
                 raise ParameterError(f"reports must be counts of {list(self.sizes)} reports, got {list(sizes)}")

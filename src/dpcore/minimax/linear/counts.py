@@ -68,6 +68,22 @@ def mean_of_signs(plus: npt.NDArray[np.int64], n: int, z0: float) -> Any:
     return float(means) if means.ndim == 0 else means
 
 
+def exact_difference(center: float, weights: Array, f: Array) -> tuple[Array, float]:
+    """Return center + weights − f, and a bound of the rounding that is left: 0 if there is none.
+
+    Center and f may be far from 0 and near each other, so what the first sum loses is carried along (Knuth's two-sum).
+    """
+    total = center + weights
+    back = total - center
+    lost = (center - (total - back)) + (weights - back)
+    difference = total - f
+    back = difference - total
+    rest = (total - (difference - back)) - (f + back) + lost
+    whole: Array = difference + rest
+    left = 2.0**-51 * np.abs(whole).max() + 2.0**-100 * (abs(center) + np.abs(f).max())
+    return whole, float(left) if rest.any() else 0.0
+
+
 def risk_of(loss: Loss, bias: float, spread: float, reach: float) -> float:
     r"""Bound E l(\|e\|) for an error e = b + Y with \|b\| ≤ bias, where Y is a mean of reports ±z0 minus its expectation.
 
@@ -90,7 +106,7 @@ def risk_of(loss: Loss, bias: float, spread: float, reach: float) -> float:
         the integral is an upper sum.
     """
     if loss == squared():
-        return bias**2 + spread**2
+        return bias * bias + spread * spread  # infinite beyond float64, where a power raises
     steps = np.append(np.linspace(0.0, min(40 * spread, reach), CELLS), reach)
     tails = np.minimum(1.0, 2 * np.exp(-((steps[:-1] / spread) ** 2) / 2))
     values = np.asarray(loss(bias + steps), np.float64)

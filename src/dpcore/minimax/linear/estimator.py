@@ -12,14 +12,15 @@ import numpy as np
 
 from dpcore._series import SeriesT
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
-from dpcore.errors import ParameterError
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local import Aggregate, BinaryChannel, Estimate
 from dpcore.local.estimates import check_confidence, moved
 from dpcore.minimax._binomial import MOST_REPORTS
-from dpcore.minimax.linear.counts import biased_region, inverted, mean_of_signs, plus_counts, risk_of
+from dpcore.minimax.linear.counts import biased_region, exact_difference, inverted, mean_of_signs, plus_counts, risk_of
 from dpcore.minimax.linear.curves import linear_curve
 from dpcore.minimax.losses import as_loss
 from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.polygon import Polygon, trace_polygon
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from dpcore._error_curves import Aim, ErrorCurve
     from dpcore.minimax.losses import Loss
-    from dpcore.minimax.spaces.models import Model
     from dpcore.rng import Stream
 
     Array = npt.NDArray[np.float64]
@@ -375,6 +375,8 @@ class LinearOnModel:
     n: int
 
     def __post_init__(self) -> None:
+        if not isinstance(self.model, Model):
+            raise ParameterTypeError(f"model must be a Model, got {type(self.model).__name__}")
         _ = self.weights
 
     @cached_property
@@ -404,8 +406,9 @@ class LinearOnModel:
     @cached_property
     def bias(self) -> float:
         r"""The largest \|center + E ℓ − θ\| over the model, from two linear programs, rounded up by weak duality."""
-        difference, maximise = self.linear.center + self.weights - self.model.f, Maximiser(self.model)
-        return max(0.0, maximise(difference)[0], maximise(-difference)[0])
+        difference, rounding = exact_difference(self.linear.center, self.weights, self.model.f)
+        maximise = Maximiser(self.model)
+        return max(0.0, maximise(difference)[0], maximise(-difference)[0]) + rounding
 
     @overload
     def estimate(self, counts: int) -> float: ...

@@ -60,7 +60,7 @@ class Clipping:
             share = min(norm / self.top, 1.0) ** kappa
             candidates.append(self.top * share**2 * worth / (1 + share**2 * worth))
         levels = [min(level, self.top) for level in candidates]
-        return min(levels, key=lambda level: self.bias(level) ** 2 + level**2 / worth)
+        return min(levels, key=lambda level: math.hypot(self.bias(level), level / math.sqrt(worth)))
 
 
 def truncated_moment(epsilon: float, *, n: int, kappa: float, C: float, f: Any = None, h: float | None = None) -> LinearEstimator:
@@ -237,7 +237,11 @@ def density_at(x0: float, epsilon: float, *, n: int, smoothness: float, C: float
         power = math.log((m + 1) / (beta - m)) - math.log(worth) + 2 * (math.log(kernel.extent[1]) - math.log(slope))
         h = math.exp(power / (2 * beta + 2))
     window = weights.Window(kernel, x0, check_positive("h", h))
-    return LinearEstimator(window, epsilon, bound=window.norm, bias=slope * h ** (beta - m), center=window.middle, h=h)
+    try:
+        bias = slope * h ** (beta - m)
+    except OverflowError:
+        raise ParameterError(f"h must be smaller, so that the bias of the class is a number of float64, got {h!r}") from None
+    return LinearEstimator(window, epsilon, bound=window.norm, bias=bias, center=window.middle, h=h)
 
 
 def hoelder_slope(kernel: weights.Kernel, beta: float, m: int, C: float) -> float:
@@ -307,7 +311,7 @@ def event_probability(event: Sequence[bool] | npt.NDArray[np.bool_] | Callable[[
 
     Notes
     -----
-    The squared risk is at most 1/(4 n t²), t = (e^ε − 1)/(e^ε + 1).
+    The squared risk is at most 1/(4 n t²), t = (e^ε − 1)/(e^ε + 1). What a function says of NaN is counted: `x > 0` counts it as no event.
     Guarantee: each report of the estimator is ε-private.
     Cost: a few microseconds.
     Source: Steinberger (2019), Beispiel 3.6, case A.

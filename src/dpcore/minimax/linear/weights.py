@@ -10,10 +10,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.polynomial import Polynomial, legendre
 
+from dpcore.errors import ParameterError
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Array = npt.NDArray[np.float64]
+
+
+LARGEST_EXPONENT = 1000.0
+"""1/h^{m+1} is within 2^±1000, so that it is a number of float64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,8 @@ class Kernel:
     def __call__(self, u: Any) -> Array:
         u = np.asarray(u, np.float64)
         distance = np.abs(u)
-        values = np.where(distance <= 1, Polynomial(self.coefficients)(np.minimum(distance, 1.0)), 0.0)
+        # NaN is not beyond 1, and stays NaN
+        values = np.where(distance > 1, 0.0, Polynomial(self.coefficients)(np.minimum(distance, 1.0)))
         return values * np.sign(u) if self.m % 2 else values
 
     @property
@@ -136,11 +143,21 @@ class Window:
         K.
     x0, h : float
         Position and width.
+
+    Raises
+    ------
+    ParameterError
+        If h is so small or so large that the window leaves the range of float64.
     """
 
     kernel: Kernel
     x0: float
     h: float
+
+    def __post_init__(self) -> None:
+        if abs(math.log2(self.h)) * (self.kernel.m + 1) > LARGEST_EXPONENT:
+            end = 2.0 ** (LARGEST_EXPONENT / (self.kernel.m + 1))
+            raise ParameterError(f"h must be in [{1 / end:.3g}, {end:.3g}] for m = {self.kernel.m}, got {self.h!r}")
 
     @property
     def _unit(self) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dpcore._validation import check_threads
-from dpcore.errors import ParameterError
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.minimax._progress import Progress, Steps
 from dpcore.minimax.losses import as_loss
 from dpcore.minimax.risk.boundary import PLACES, REFINED, Boundary, worst_on_boundary
@@ -15,6 +15,7 @@ from dpcore.minimax.risk.estimators import channel_of
 from dpcore.minimax.risk.exact import BinaryRisk
 from dpcore.minimax.risk.simulation import simulate_risk
 from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.polygon import trace_polygon
 from dpcore.rng import resolve
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.risk.estimators import CountEstimator
-    from dpcore.minimax.spaces.models import Model
     from dpcore.rng import Stream
 
     Array = npt.NDArray[np.float64]
@@ -112,6 +112,8 @@ def worst_distribution(
     check_threads(threads)
     channel, chosen = channel_of(estimator), as_loss(loss)
     model = estimator.model if model is None else model
+    if not isinstance(model, Model):
+        raise ParameterTypeError(f"model must be a Model, got {type(model).__name__}")
     if model.size != len(channel):
         raise ParameterError(f"model must have {len(channel)} points, as many as the model of the estimator, got {model.size}")
     if channel.shape[1] == 2:

@@ -25,6 +25,7 @@ from dpcore.minimax.programs.frames import STANDARD, Frame
 from dpcore.minimax.programs.program import Program
 from dpcore.minimax.search.search import Search, outcome_of_empty
 from dpcore.minimax.spaces.certified import Maximiser
+from dpcore.minimax.spaces.hypotheses import LEAST
 from dpcore.minimax.spaces.inversion import RatioIntervals
 
 if TYPE_CHECKING:
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-LEAST = 1e-100
-"""Smaller multipliers count as this, so that logarithms stay finite."""
 SLACK = 5e-8
 """Relative amount by which the bound of a test may exceed that of its distance: the tolerance of the cone solver."""
 INDISTINCT = 1e-7

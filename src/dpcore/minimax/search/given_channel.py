@@ -7,6 +7,7 @@ Satz 3.1, Lemma 3.17 and Satz 3.10, all of it follows from the Hellinger modulus
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +23,7 @@ from dpcore.minimax.spaces.bounds import constant_of_risk
 from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_inputs
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import LARGEST, Modulus, modulus_hellinger
-from dpcore.minimax.spaces.products import MOST_RECORDS, ROUNDING, Bounds, error_sum
+from dpcore.minimax.spaces.products import MOST_RECORDS, ROUNDING, Bounds, error_sum, power_up
 
 RADII: Array = np.geomspace(0.3, 3.0, 9)
 """Hellinger radii that a search for the best pair tries first, in units of n^(−1/2)."""
@@ -136,7 +137,8 @@ def channel_lower_bound(model: Model, channel: Any = None, *, n: int, loss: Loss
             if 0 <= other < len(places):
                 bound(math.sqrt(places[index] * places[other]))
     value, eta, difference, pair = max(found.values(), key=lambda each: each[0])
-    return ChannelLowerBound(times_power_of_two(value, power), eta, frame.difference(difference), pair.p0, pair.p1)
+    value = min(times_power_of_two(value, power), sys.float_info.max)  # rounded down, beyond float64 too
+    return ChannelLowerBound(value, eta, frame.difference(difference), pair.p0, pair.p1)
 
 
 def channel_upper_bound(model: Model, channel: Any = None, *, n: int, loss: Loss | str = "squared") -> ChannelUpperBound:
@@ -186,7 +188,8 @@ def channel_upper_bound(model: Model, channel: Any = None, *, n: int, loss: Loss
     C0 = constant_of_risk(scaled)
     modulus = modulus_hellinger(standard, n**-0.5 * (1 + MARGIN), channel=matrix)
     value = C0 * float(scaled(max(modulus.upper, 0.0))) * (1 + ROUNDING)
-    return ChannelUpperBound(times_power_of_two(value, power), C0, modulus.in_units(frame))
+    found = times_power_of_two(value, power)
+    return ChannelUpperBound(math.nextafter(found, math.inf) if value > 0 else 0.0, C0, modulus.in_units(frame))
 
 
 def indistinguishable_difference(model: Model, channel: Any = None, *, eta: float, n: int) -> Modulus:
@@ -287,7 +290,7 @@ def reports_testing_affinity(model: Model, channel: Any = None, *, difference: f
     standard, wanted = model.standard, model.frame.standard_difference(difference)
     projections = Projections(standard, np.eye(model.size) if matrix is None else matrix)
     affinity = projections.affinity(wanted)
-    upper = math.exp(n * math.log(min(affinity * (1 + 2.0**-50), 1.0))) * (1 + ROUNDING) if affinity > 0 else 0.0
+    upper = power_up(affinity * (1 + 2.0**-50), n) if affinity > 0 else 0.0
     pair = _pair_apart(standard, matrix, wanted, max(affinity, 0.0))
     lower = 0.0 if pair is None else _errors(*pair, matrix, n).lower
     return Bounds(min(lower, upper, 1.0), min(upper, 1.0))
@@ -348,7 +351,9 @@ def indistinguishable_radius(channel: Any, *, eta: float, n: int) -> float:
 
 def hellinger_radius(eta: float, n: int) -> float:
     """√(2(1 − η0^{1/(2n)})), η0 = η(2 − η): distributions within it have ρ_T(q0^n, q1^n) ≥ η, because ρ_H² ≤ ρ_T(2 − ρ_T)."""
-    return math.sqrt(-2 * math.expm1(math.log1p(-((1 - eta) ** 2)) / (2 * n)))
+    # each form keeps its digits on one side: 1 − η = 1 for small η, and η0 = 1 for large
+    logarithm = math.log(eta) + math.log(2 - eta) if eta < 0.5 else math.log1p(-((1 - eta) ** 2))
+    return math.sqrt(-2 * math.expm1(logarithm / (2 * n)))
 
 
 def _checked(model: object, channel: Any, n: object, loss: Loss | str) -> tuple[Array | None, int, Loss]:

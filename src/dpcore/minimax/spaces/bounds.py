@@ -11,12 +11,12 @@ from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import check_epsilon
 from dpcore.minimax.losses import Loss, as_loss
 from dpcore.minimax.programs.frames import times_power_of_two
-from dpcore.minimax.spaces.channels import MOST_RECORDS
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import (
     Modulus,
     modulus_tv,
 )
+from dpcore.minimax.spaces.products import MOST_RECORDS
 
 ROUNDING = 1e-12
 """An allowance for rounding, far larger than the rounding errors of the formulas."""

@@ -21,9 +21,9 @@ from dpcore.minimax.spaces import certified
 from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import Modulus, Pair, largest_difference_tv, modulus_of, nearest_pair, whole_range
+from dpcore.minimax.spaces.products import MOST_RECORDS
 from dpcore.privacy import Privacy
 
-MOST_RECORDS = 2**53
 CONSTANT = 1e-13
 """A modulus below this share of the functional's largest value counts as 0."""
 FLAT = 1e-9

@@ -79,7 +79,15 @@ def channel_densities(channel: Any, *, reference: int = 0) -> Array:
     if (possible.any(axis=0) != possible.all(axis=0)).any():
         raise ParameterError("channel must be private: an outcome is possible for one input and impossible for another")
     measure = np.where(possible[reference], matrix[reference], 1.0)
-    return np.where(possible, matrix / measure, 1.0)
+    with np.errstate(over="ignore"):
+        densities = np.where(possible, matrix / measure, 1.0)
+    beyond = ~np.isfinite(densities)
+    if beyond.any():
+        x, z = (int(i) for i in np.argwhere(beyond)[0])
+        raise ParameterError(
+            f"channel must be ε-private with ε ≤ 709, so that its densities are finite; that of input {x} at outcome {z} is not"
+        )
+    return densities
 
 
 def density_level(
@@ -149,7 +157,7 @@ def density_level(
 
 
 def _logarithms(density: Any, z: Array, x: Any) -> Array:
-    found = np.asarray(density(z, x), np.float64)
+    found = check_array("density", density(z, x), REAL_DTYPES).astype(np.float64)
     if found.shape != z.shape:
         raise ParameterError(f"density must return one logarithm for each report, shape {z.shape}, got shape {found.shape}")
     if np.isnan(found).any() or (found == np.inf).any():

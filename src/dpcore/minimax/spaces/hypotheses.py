@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dpcore._validation import check_integer
-from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore._validation import REAL_DTYPES, check_array, check_integer
+from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax.programs.program import Program
 from dpcore.minimax.spaces import certified
 from dpcore.minimax.spaces.certified import Member
 from dpcore.minimax.spaces.matrices import Array, channel_matrix, check_inputs
 from dpcore.minimax.spaces.models import Model
-from dpcore.minimax.spaces.products import MOST_RECORDS, UNIT
+from dpcore.minimax.spaces.products import MOST_RECORDS, UNIT, power_up
 
 LEAST = 1e-100
 """Smaller multipliers count as this, so that logarithms stay finite."""
@@ -90,7 +90,7 @@ class ModelAffinity:
             If `n` is outside its range or not an integer.
         """
         n = check_integer("n", n, low=1, high=MOST_RECORDS)
-        return min(math.exp(n * math.log(min(self.upper * (1 + 8 * UNIT), 1.0))) * (1 + 1e-12), 1.0) if self.upper > 0 else 0.0
+        return power_up(self.upper * (1 + 8 * UNIT), n) if self.upper > 0 else 0.0
 
     def decide(self, counts: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         """Return whether the test decides for the second model.
@@ -106,12 +106,17 @@ class ModelAffinity:
 
         Raises
         ------
-        ParameterError
-            If the last axis does not have K entries.
+        ParameterError, ParameterTypeError
+            If the last axis does not have K entries, or they are not numbers.
+        DataError
+            If a number is not finite.
         """
-        table = np.asarray(counts, np.float64)
+        table = check_array("counts", counts, REAL_DTYPES).astype(np.float64)
         if table.ndim < 1 or table.shape[-1] != len(self.weights):
             raise ParameterError(f"counts must have {len(self.weights)} numbers along its last axis, got shape {table.shape}")
+        bad = ~np.isfinite(table)
+        if bad.any():
+            raise DataError(f"counts must be finite; the one at index {tuple(int(i) for i in np.argwhere(bad)[0])} is not")
         return np.asarray(table @ self.weights > 0)
 
 
@@ -167,7 +172,7 @@ def minimax_test(model0: Model, model1: Model, *, channel: Any = None) -> Minima
     errors = _largest(model0, matrix @ phi), _largest(model1, matrix @ (1 - phi))
     p0, p1 = (_repaired(model, solution.value_of(member.variables)) for model, member in zip((model0, model1), members, strict=True))
     smaller = np.minimum(p0 @ matrix, p1 @ matrix).sum()
-    value = min(math.nextafter(sum(errors), math.inf), 1.0)
+    value = math.nextafter(sum(errors), math.inf)
     lower = max(float(smaller) * (1 - _rounding(matrix)), 0.0)
     return MinimaxTest(phi, errors, value, min(lower, value), p0, p1)
 

@@ -85,7 +85,7 @@ def _p_values(polygon: Polygon, n: int, count: int, ends: Array) -> Array:
     """Bound the p-value of every θ of each strip between two ends, which must not fall outside the range of θ."""
     lowest, highest = polygon.range_over(ends[:-1], ends[1:])
     lower, upper = polygon.range_over(ends, ends)
-    pad = PAD * float(polygon.width[1])
+    pad = PAD * float(polygon.width[1]) + 2.0**-51  # and a rounding of q itself
     # The lower end of the range of q is a convex function of θ, so it is largest at an end of a strip; the upper end is concave.
     inner_low = np.minimum(np.maximum(lower[:-1], lower[1:]) + pad, 1.0)
     inner_high = np.maximum(np.minimum(upper[:-1], upper[1:]) - pad, 0.0)

@@ -358,7 +358,8 @@ class Model:
         p : array_like of float, shape (X,)
             A distribution.
         tolerance : float, default 1e-9
-            The largest total variation distance to the nearest member that still counts as belonging.
+            The largest total variation distance to the nearest member that still counts as belonging, in [0, 1]; at least 1e-9 is
+            allowed.
 
         Returns
         -------
@@ -367,14 +368,15 @@ class Model:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If `p` is not one vector of X numbers.
+            If `p` is not one vector of X numbers, or `tolerance` is outside its range.
         """
+        tolerance = max(check_real("tolerance", tolerance, low=0.0, high=1.0), 1e-9)
         target = self._distributions(p)
         if target.ndim != 1:
             raise ParameterError(f"p must be one distribution, got shape {target.shape}")
         if abs(target.sum() - 1) > tolerance:
             return False
-        return distance_to(self, target) <= max(tolerance, 1e-9)
+        return distance_to(self, target) <= tolerance
 
     @overload
     def codes(self, records: float) -> int: ...

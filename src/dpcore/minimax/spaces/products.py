@@ -49,7 +49,8 @@ def tv_of_products(p: Any, q: Any, n: int) -> Bounds:
     -------
     Bounds
         The distance lies between them. They agree to about nine digits for two outcomes and n ≤ 2^40, from binomial tails, and where the
-        counts of all outcomes have at most 200,000 values, which are enumerated. Otherwise they are 1 − ρ^n and √(1 − ρ^{2n}) with the
+        counts of all outcomes have at most 200,000 values, which are enumerated; less for masses so small that the rounding of 1 minus
+        them counts. Otherwise they are 1 − ρ^n and √(1 − ρ^{2n}) with the
         Hellinger affinity ρ.
 
     Raises
@@ -77,6 +78,11 @@ def tv_of_products(p: Any, q: Any, n: int) -> Bounds:
     n = check_integer("n", n, low=1, high=MOST_RECORDS)
     errors = error_sum(first / first.sum(), second / second.sum(), n, terms=len(first))
     return Bounds(max(math.nextafter(1.0 - errors.upper, 0.0), 0.0), min(math.nextafter(1.0 - errors.lower, 2.0), 1.0))
+
+
+def power_up(affinity: float, n: int) -> float:
+    """Return affinity^n, rounded up and at most 1, for an affinity > 0; never 0."""
+    return min(math.nextafter(math.exp(n * math.log(min(affinity, 1.0))) * (1 + ROUNDING), math.inf), 1.0)
 
 
 def error_sum(q0: Array, q1: Array, n: int, *, terms: int) -> Bounds:
