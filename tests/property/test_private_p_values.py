@@ -10,7 +10,7 @@ import pytest
 from scipy import optimize, stats
 
 from dpcore import ParameterError, Privacy, inference
-from dpcore.inference import MeanEstimate, lipschitz_uniformity_test
+from dpcore.inference import MeanEstimate, _tails, lipschitz_uniformity_test
 from dpcore.inference._lipschitz import DOCUMENT, States, steps
 from dpcore.inference._sample_size import noisy_tail, p_value_bound, uniform_tail
 from dpcore.inference._thresholds import thresholds
@@ -120,6 +120,37 @@ def test_p_values_and_intervals_of_means_are_two_sides_of_one_thing(n, scale, ki
         weights = stats.binom.pmf(ones, n, 0.5) if target == "population" else np.ones(1)
         half = (high - low) / 2 * n
         assert float(weights @ (law.cdf(half - moved) - law.cdf(-half - moved))) >= confidence - 1e-12
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("unit", [2.0**-900, 1e-200, 1e200, 2.0**900])
+def test_p_values_do_not_depend_on_the_unit(kind, unit):
+    """Squares of such numbers leave the range of float64."""
+    plain, moved = estimate(kind, 0.9, 0.5, 10), estimate(kind, 0.9 * unit, 0.5 * unit, 10, unit)
+    for target in ("sample", "population"):
+        for null in (0.0, 0.5, -0.2):
+            assert moved.p_value(null * unit, target=target) == pytest.approx(plain.p_value(null, target=target), rel=1e-6)
+    few_noise = estimate(kind, 0.5, 1e-200, 10)
+    assert few_noise.p_value(0.0, target="population") == pytest.approx(2 * math.exp(-1.25), rel=1e-3) or kind == "laplace"
+    for null in (1.7e308, -1.7e308):
+        for target in ("sample", "population"):
+            assert 0 < estimate(kind, 1e308, 1.0, 10).p_value(null, target=target) < 1e-300
+            low, high = few_noise.interval(target=target)
+            assert low < 0.5 < high
+
+
+def test_p_values_of_a_population_are_the_least_over_all_slopes():
+    """The choice of the slope by the chords of a convex function, against a minimum over all of them; in little memory."""
+    t = np.concatenate([[0.0], np.geomspace(1e-9, 1e12, 2000)])
+    for n, radius in itertools.product((1, 100, 2**40), (1e-9, 1.0, 350.0)):
+        growth = n * (_tails._SLOPES * radius) ** 2 / 2 - np.log1p(-(_tails._SLOPES**2))
+        least = (growth - np.multiply.outer(t, _tails._SLOPES)).min(axis=-1)
+        found = _tails._least_exponent(t, n, radius)
+        assert np.all(found >= least)
+        assert np.allclose(found, least, rtol=1e-6, atol=1e-9)
+    many = MeanEstimate(np.linspace(-1, 1, 200_000), Privacy(1.0), 0.1, 0.1, 1.0, "laplace", 1.0, 10)
+    assert many.p_value(0.0, target="population").shape == (200_000,)
 
 
 def test_an_interval_of_the_noise_does_not_cover_a_population():

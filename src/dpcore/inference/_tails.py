@@ -21,7 +21,9 @@ UP = 1 + 1e-9
 """More than all roundings of a tail."""
 Target = Literal["sample", "population"]
 TARGETS = ("sample", "population")
-_SLOPES = np.concatenate([np.geomspace(2.0**-40, 0.5, 4096), 1 - np.geomspace(0.5, 2.0**-20, 1024)])
+_SLOPES = np.concatenate([np.geomspace(2.0**-40, 0.5, 4096), 1 - np.geomspace(0.5, 2.0**-20, 1024)[1:]])
+_MOST_GROWTH = 1e300
+"""Growths above this count as this, so that their differences are finite; their exponents prove nothing."""
 
 
 def check_target(target: Target) -> Target:
@@ -53,13 +55,23 @@ def sum_p_value(law: Law, scale: float, apart: npt.ArrayLike, *, n: int, radius:
     Hoeffding: ln E e^(t(X − EX)) ≤ t²R²/2, and the noise has exponential moments, so that Chernoff's bound holds for the sum of both.
     """
     y = np.maximum(np.asarray(apart, np.float64) - default_grid(scale) / 2, 0.0)
-    if law == "gaussian":
-        logs = -y * y / (2 * (n * radius**2 + scale**2))
-    else:
-        s = _SLOPES / scale
-        growth = n * (s * radius) ** 2 / 2 + log_moments("laplace", scale, _SLOPES)
-        logs = (growth - np.multiply.outer(y, s)).min(axis=-1)
+    with np.errstate(over="ignore"):  # what leaves the range is a tail of 0, or a slope that is not chosen
+        if law == "gaussian":
+            logs = -((y / math.hypot(scale, radius * math.sqrt(n))) ** 2) / 2
+        else:
+            logs = _least_exponent(y / scale, n, radius / scale)
     return np.minimum(2 * np.exp(np.minimum(logs, 0.0)) * UP + 2.0**-1000, 1.0)
+
+
+def _least_exponent(t: Array, n: int, radius: float) -> Array:
+    """The least growth(s) − s·t over the slopes, for noise of scale 1.
+
+    The growth is convex in s, so the least is where the chords of the growth become steeper than t. Any other slope has a valid exponent
+    as well, so roundings of the chords do no harm.
+    """
+    growth = np.minimum(n * (_SLOPES * radius) ** 2 / 2 + log_moments("laplace", 1.0, _SLOPES), _MOST_GROWTH)
+    place = np.searchsorted(np.diff(growth) / np.diff(_SLOPES), t)
+    return np.asarray(growth[place] - _SLOPES[place] * t)
 
 
 def sum_width(law: Law, scale: float, confidence: float, *, n: int, radius: float) -> float:
@@ -71,7 +83,8 @@ def sum_width(law: Law, scale: float, confidence: float, *, n: int, radius: floa
     def log_moment(s: Array) -> Array:
         return n * (s / scale * radius) ** 2 / 2 + log_moments("laplace", scale, s)
 
-    return chernoff_width(log_moment, tail / 2, scale) + slack
+    with np.errstate(over="ignore"):  # the least of the bounds is finite
+        return chernoff_width(log_moment, tail / 2, scale) + slack
 
 
 def half_width_of(law: Law, scale: float, confidence: float, target: str, *, n: int, radius: float) -> float:

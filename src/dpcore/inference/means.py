@@ -134,7 +134,8 @@ class MeanEstimate:
         if not np.isfinite(expected).all() or expected.shape not in {(), value.shape}:
             raise ParameterError(f"null must be finite and of the shape of value, {value.shape}, got shape {expected.shape}")
         # what the division by n and the difference round
-        apart = (np.abs(value - expected) - 4 * np.spacing(np.maximum(np.abs(value), np.abs(expected)))) * self.n
+        with np.errstate(over="ignore"):  # beyond the range of float64 is far enough
+            apart = (np.abs(value - expected) - 4 * np.spacing(np.maximum(np.abs(value), np.abs(expected)))) * self.n
         if check_target(target) == "sample":
             found = noise_p_value(self.noise, self.scale, apart)
         else:
@@ -230,7 +231,7 @@ class SparseMeanEstimate:
 
 def _interval(value: float | Array, half: float) -> Array:
     """Stack value ∓ half, widened by what the division by n and these additions round."""
-    half += 4 * float(np.spacing(np.abs(value).max()))
+    half += 4 * float(np.spacing(min(np.abs(value).max() + half, 2.0**1000)))
     return np.stack([value - half, value + half], axis=-1)
 
 
