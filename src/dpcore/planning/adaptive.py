@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from dpcore._error_curves import Aim
 
 ABOUT = ("population", "records")
+SMALLEST_EPSILON = 1e-6
 LARGEST_EPSILON = math.nextafter(1.0, 0.0)
 
 
@@ -96,9 +97,11 @@ class AdaptiveAnswers:
 
     def _about_records(self, aim: Aim, delta: float) -> ErrorCurve:
         aim.one_of("answers about the records", "rmse", "width")
+        proved = 2 * -math.log(delta) * (1 - 2.0**-50)
+        if proved < SMALLEST_EPSILON:
+            raise ParameterError(f"delta must be at most e^(−{SMALLEST_EPSILON / 2:g}), as ε is at most 2·ln(1/δ), got {delta!r}")
         beta = 1 - aim.confidence
         factor = math.sqrt(2.0) if aim.measure == "rmse" else 2 * (math.log(self.uses / beta) + GRIDS)
-        proved = 2 * -math.log(delta) * (1 - 2.0**-50)
 
         def error(n: int, epsilon: float) -> float:
             if epsilon > proved:
@@ -112,7 +115,7 @@ class AdaptiveAnswers:
             source="Stemmer (lecture 6), Corollary 5 and Claim 6",
             exact=aim.measure == "rmse",
             sizes=(1, MOST_RECORDS),
-            epsilons=(1e-6, min(LARGEST_EPSILON, proved)),
+            epsilons=(SMALLEST_EPSILON, min(LARGEST_EPSILON, proved)),
             falls_in_n=True,
             falls_in_epsilon=True,
             limit_in_epsilon="ε must be below 1 and at most 2·ln(1/δ)",
@@ -141,7 +144,7 @@ class AdaptiveAnswers:
             source="docs/exactness-adaptive.md; Stemmer (lecture 6), corollary of Theorem 9",
             best_epsilon=lambda n: best(n, None)[1],
             sizes=(1, MOST_RECORDS),
-            epsilons=(1e-6, LARGEST_EPSILON),
+            epsilons=(SMALLEST_EPSILON, LARGEST_EPSILON),
             falls_in_n=True,
             limit_in_n="tanh(ε/4) + 2δ/β, which no n makes smaller",
             limit_in_epsilon="the noise falls with ε and tanh(ε/4) grows: there is a best ε for each n",

@@ -180,7 +180,7 @@ def sample_size(
     found = _first_met(error, aim.allowed, first, last)
     if found is None:
         where, best = _smallest(error, {last, *_doubled(first, last)})
-        raise _unreachable(aim, best, f"n = {size_at(where):,}", f"n from {low:,} to {high:,}", curve.limit_in_n)
+        raise _unreachable(aim, best, f"n = {size_at(where):,}", f"n from {low:,} to {high:,}", curve.limit_in_n, known=curve.falls_in_n)
     if not curve.falls_in_n:
         found = _earlier(error, aim.allowed, first, found, curve)
     n = size_at(found)
@@ -239,19 +239,16 @@ def epsilon_for(
     aim = _aim(rmse, width, power, confidence)
     curve = _curve_of(thing, aim, assumed)
     n = check_integer("n", n, low=curve.sizes[0], high=curve.sizes[1])
-    lowest, highest = curve.epsilons
-    places = [place for place in range(SIZE) if lowest <= grid(place) <= highest]
-    first, last = places[0], places[-1]
+    first, last = _places(curve.epsilons)
 
     def error(place: int) -> float:
         return curve.error(n, grid(place))
 
     if error(last) > aim.allowed:
-        where, best = _smallest(error, range(last, first - 1, -STEPS // 16))
+        where, best = _valley(error, first, last, slow=curve.slow)
         if best > aim.allowed:
-            raise _unreachable(
-                aim, best, f"epsilon = {grid(where):g}", f"epsilon from {grid(first):g} to {grid(last):g}", curve.limit_in_epsilon
-            )
+            tried = f"epsilon from {grid(first):g} to {grid(last):g}"
+            raise _unreachable(aim, best, f"epsilon = {grid(where):g}", tried, curve.limit_in_epsilon, known=curve.falls_in_epsilon)
         last = where
     found = first if error(first) <= aim.allowed else least(lambda place: error(place) <= aim.allowed, first, last)
     if not curve.falls_in_epsilon:
@@ -280,7 +277,9 @@ def _curve_of(thing: Any, aim: Aim, assumed: Mapping[str, Any]) -> ErrorCurve:
             f"got {got}. A Model is planned as planning.BinarySearch(model), a function of (n, epsilon) as planning.Recipe(function)"
         )
     _check_assumed(thing, assumed)
-    curve: ErrorCurve = thing.error_curve(aim, **assumed)
+    curve = thing.error_curve(aim, **assumed)
+    if not isinstance(curve, ErrorCurve):
+        raise ParameterTypeError(f"{type(thing).__name__}.error_curve must return a planning.ErrorCurve, got {type(curve).__name__}")
     return curve
 
 
@@ -301,10 +300,12 @@ def _given_epsilon(curve: ErrorCurve, epsilon: object) -> Callable[[int], float]
     """ε as a function of n."""
     if epsilon is None and curve.epsilon is None and curve.best_epsilon is not None:
         return curve.best_epsilon
-    chosen = curve.epsilon if epsilon is None else epsilon
-    if chosen is None:
-        raise ParameterError("epsilon must be given, because what is planned has none of its own")
-    checked = check_real("epsilon", chosen, low=curve.epsilons[0], high=curve.epsilons[1])
+    if epsilon is None:
+        if curve.epsilon is None:
+            raise ParameterError("epsilon must be given, because what is planned has none of its own")
+        own = curve.epsilon  # as it is: that of a channel that claims no level is infinite
+        return lambda _: own
+    checked = check_real("epsilon", epsilon, low=curve.epsilons[0], high=curve.epsilons[1])
     return lambda _: checked
 
 
@@ -314,6 +315,15 @@ def _sizes(curve: ErrorCurve) -> tuple[int, Callable[[int], int], int]:
     if not curve.slow:
         return low, int, high
     return low, _size_of_three_digits, least(lambda place: _size_of_three_digits(place + 1) > high, low - 1, 1000 + 16 * STEPS)
+
+
+def _places(epsilons: tuple[float, float]) -> tuple[int, int]:
+    """The first and the last place of the grid within a range of ε."""
+    lowest, highest = epsilons
+    places = [place for place in range(SIZE) if lowest <= grid(place) <= highest]
+    if not places:
+        raise ParameterError(f"epsilon must be in [{lowest:g}, {highest:g}], and no number of three digits from {grid(0):g} on is")
+    return places[0], places[-1]
 
 
 def _size_of_three_digits(place: int) -> int:
@@ -358,9 +368,26 @@ def _smallest(error: Callable[[int], float], places: Iterable[int]) -> tuple[int
     return min(((place, error(place)) for place in places), key=lambda pair: (pair[1], -pair[0]))
 
 
-def _unreachable(aim: Aim, best: float, where: str, tried: str, why: str) -> ParameterError:
-    reached = f"power {1 - best:.4g}" if aim.measure == "power" else f"{aim.measure} {best:.4g}"
-    return ParameterError(f"{aim.measure}={aim.target!r} is met by no {tried}: the best is {reached} at {where}. What remains: {why}")
+def _valley(error: Callable[[int], float], first: int, last: int, *, slow: bool) -> tuple[int, float]:
+    """The smallest error of a curve that falls and rises, and where: among distant places, and then about the best of these."""
+    step = STEPS // (SLOWLY if slow else LOOKED_BACK)
+    where, best = _smallest(error, range(last, first - 1, -step))
+    while step > 1 and not math.isinf(best):
+        step //= 2
+        around = (max(first, where - step), where, min(last, where + step))
+        where, best = _smallest(error, around)
+    return where, best
+
+
+def _unreachable(aim: Aim, best: float, where: str, tried: str, why: str, *, known: bool) -> ParameterError:
+    by = f"no {tried}" if known else f"none that was tried of the {tried}"
+    if best >= (1.0 if aim.measure == "power" else math.inf):
+        reached = "nothing is proved for any of them"
+    elif aim.measure == "power":
+        reached = f"the best is power {1 - best:.4g}, a miss with probability {best:.3g}, at {where}"
+    else:
+        reached = f"the best is {aim.measure} {best:.4g} at {where}"
+    return ParameterError(f"{aim.measure}={aim.target!r} is met by {by}: {reached}. What remains: {why}")
 
 
 def _plan(

@@ -104,7 +104,7 @@ class UniformityTest:
 
         def error(n: int, epsilon: float) -> float:
             try:
-                return max(error_bounds(n, self.d, self.alpha, epsilon, self.delta, self.level, aim.allowed))
+                return min(1.0, max(error_bounds(n, self.d, self.alpha, epsilon, self.delta, self.level, aim.allowed)))
             except (ParameterError, OverflowError):  # the noise leaves its range
                 return 1.0
 

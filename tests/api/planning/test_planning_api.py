@@ -119,6 +119,14 @@ def test_an_error_with_a_best_epsilon_is_met_between_the_ends():
     assert plan.error <= 0.05 < plan.error_at_less
 
 
+def test_a_narrow_valley_is_found_between_the_places_that_are_tried_first():
+    """The error falls steeply to ε = 0.3 and rises after it: within one per cent of the least at two places of the grid."""
+    valley = Drawn(lambda n, epsilon: 1 + abs(math.log(epsilon / 0.3)))
+    assert epsilon_for(valley, n=10, rmse=1.0001).epsilon == 0.3
+    with pytest.raises(ParameterError, match=r"none that was tried of the epsilon from .*: the best is rmse 1 at epsilon = 0\.3\."):
+        epsilon_for(valley, n=10, rmse=0.999)
+
+
 def test_the_first_place_has_nothing_below_it():
     plan = sample_size(Drawn(lambda n, _: 0.1), rmse=1.0)
     assert plan.n == 1
@@ -209,6 +217,48 @@ def test_a_target_that_no_epsilon_meets_is_refused_with_the_best_and_the_reason(
     with pytest.raises(ParameterError, match=why) as error:
         epsilon_for(thing, n=n, **arguments)
     assert f"the best is {next(iter(arguments))} {best}" in str(error.value)
+
+
+def test_a_target_about_which_nothing_is_proved_names_no_best():
+    for thing, arguments in (
+        (UniformityTest(0.5, d=10, delta=1e-6, level=0.05), {"n": 100, "power": 0.99}),
+        (AdaptiveAnswers(10), {"n": 2, "width": 0.9}),
+    ):
+        with pytest.raises(ParameterError, match="nothing is proved for any of them"):
+            epsilon_for(thing, **arguments)
+    with pytest.raises(ParameterError, match="a miss with probability 1e-06, at n"):
+        sample_size(UniformityTest(0.5, d=10, delta=1e-6), epsilon=1.0, power=1 - 1e-15)
+    assert sample_size(UniformityTest(0.5, d=10, delta=1e-6, level=0.05), epsilon=1.0, power=1e-300).error_at_less <= 1.0
+
+
+def test_a_range_without_an_epsilon_of_the_grid_is_refused():
+    @dataclasses.dataclass(frozen=True)
+    class Narrow(Drawn):
+        def error_curve(self, aim: Aim) -> ErrorCurve:
+            return dataclasses.replace(super().error_curve(aim), epsilons=(1.001, 1.002))
+
+    with pytest.raises(ParameterError, match=r"epsilon must be in \[1\.001, 1\.002\], and no number of three digits"):
+        epsilon_for(Narrow(lambda n, _: 1 / n), n=1, rmse=0.1)
+    for ask in (sample_size, epsilon_for):
+        with pytest.raises(ParameterError, match="delta must be at most"):
+            ask(AdaptiveAnswers(10, delta=1 - 1e-9, about="records"), rmse=0.1, **({"n": 10} if ask is epsilon_for else {"epsilon": 0.1}))
+
+
+def test_a_channel_that_claims_no_level_is_planned_at_its_own():
+    identity = BinarySearch(Model([0.0, 1.0]), np.eye(2))
+    plan = sample_size(identity, rmse=0.2)
+    assert math.isinf(plan.epsilon)
+    assert plan.error <= 0.2
+    assert "inf" in plan._repr_html_()
+
+
+def test_what_is_no_error_curve_is_refused():
+    class Wrong:
+        def error_curve(self, aim):
+            return 0.1
+
+    with pytest.raises(ParameterTypeError, match=r"Wrong\.error_curve must return a planning\.ErrorCurve, got float"):
+        sample_size(Wrong(), rmse=0.1)
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, 2**41, "7"])
@@ -320,6 +370,14 @@ def test_only_mechanisms_that_prove_it_claim_the_least_epsilon():
         if mechanism in proved:
             errors = [mechanism.error_curve(Aim("rmse", 1.0)).error(100, grid(place)) for place in range(500, SIZE - 901, 97)]
             assert all(later <= earlier * (1 + 1e-12) for earlier, later in itertools.pairwise(errors))
+
+
+def test_a_radius_that_grows_with_n_claims_no_least():
+    """The error about the population rises from n = 2 to 3, where the noise is small."""
+    curve = Mean(radius="sqrt_log_n", sigma=1.0, constant=0.1, about="population").error_curve(Aim("rmse", 1.0))
+    assert curve.error(3, 700.0) > curve.error(2, 700.0)
+    assert not curve.falls_in_n
+    assert Mean(radius=1.0, about="population").error_curve(Aim("rmse", 1.0)).falls_in_n
 
 
 def test_bounds_of_a_mechanism_that_does_not_exist_for_some_epsilon_are_infinite_there():
