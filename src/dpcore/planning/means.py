@@ -55,8 +55,8 @@ class Mean:
     -----
     With s the standard deviation of the noise of a sum, the root mean square error is s/n about the records. About the population it is
     at most √(s²/n² + v/n), v = min(R, √2·σ)², or R² without σ. The width is that of `MeanEstimate.interval`, for all data, with the target
-    "sample" or "population". All of them fall with n and with ε, but for the width about the population, of which this is not proved, and the
-    error about the population at "sqrt_log_n", which rises from n = 2 to 3 where sampling outweighs the noise.
+    "sample" or "population". All of them fall with n and with ε, but for the width about the population, of which this is not proved,
+    and the error about the population at "sqrt_log_n", which rises from n = 2 to 3 where sampling outweighs the noise.
 
     Examples
     --------

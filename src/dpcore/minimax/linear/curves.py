@@ -10,8 +10,6 @@ import numpy as np
 
 from dpcore._error_curves import OUTWARDS, ErrorCurve
 from dpcore._proportions import share_limits
-from dpcore.local._error_curves import LISTED, widest_share
-from dpcore.local._limits import CERTAIN
 from dpcore.local._one_bit import expansion
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax.spaces.inversion import rejected_share
@@ -20,17 +18,28 @@ if TYPE_CHECKING:
     from dpcore._error_curves import Aim
 
 
+LISTED = 1 << 12
+"""Up to so many reports, the limits of all counts are computed."""
+SLACK = 1e-6
+"""Relative: limits are moved outwards until the incomplete beta function confirms them. What its quantile is off besides is that of the
+middle, whose limits are computed for every n."""
+
+
 @lru_cache(maxsize=4096)
 def _widest(n: int, confidence: float) -> float:
-    """The widest interval of P(+z0), for all counts of few reports; of more, those in the middle or a bound of a similar interval.
+    """The widest interval of P(+z0) by Clopper and Pearson, whatever the count; docs/planning.md has the proof.
 
-    No count seen had a wider one than the middle, for which 10^-6 is added.
+    Let z be the normal quantile of the rate r of each limit. By the inequalities of Zubkov & Serov (2013), the upper limit at a count c has
+    a relative entropy of at most z²/2n to (c + 1)/n, and the lower one to (c − 1)/n. Pinsker's inequality bounds both distances by z/(2√n).
     """
-    listed = n <= LISTED
-    counts = np.arange(n + 1) if listed else np.array([n // 2, (n + 1) // 2])
-    low, high = share_limits(counts, n, rejected_share(confidence) / 2)
-    widest = float((high - low).max())
-    return widest if listed else max(widest, widest_share(n, confidence, CERTAIN)) * (1 + 1e-6)
+    from scipy import special
+
+    rate = rejected_share(confidence) / 2
+    counts = np.arange(n // 2 + 1) if n <= LISTED else np.array([n // 2])  # the interval at n − c is the mirror image of that at c
+    low, high = share_limits(counts, n, rate)
+    computed = float((high - low).max())
+    proved = 0.0 if n <= LISTED else -float(special.ndtri(rate)) / math.sqrt(n) + 2 / n
+    return min(1.0, max(computed, proved) * (1 + SLACK))
 
 
 def linear_curve(bias: float, norm: float, own: float, aim: Aim) -> ErrorCurve:
