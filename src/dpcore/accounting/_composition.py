@@ -9,13 +9,16 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcore._exact.intervals import Interval, complement_exp, exp, fraction_up, log, log_complement, refined, sqrt
+from dpcore._exact.intervals import LARGEST_FLOAT, Interval, complement_exp, exp, fraction_up, log, log_complement, refined, sqrt
+from dpcore._validation import TINY_NORMAL
 from dpcore.accounting import _calibration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 PRECISION = 256
+LEAST_FOUND = TINY_NORMAL
+"""A search ends at a value no larger than this."""
 
 # ρ of the mechanisms
 
@@ -154,15 +157,21 @@ def gaussian_epsilon(delta: float, ratio: Fraction) -> float:
         return 0.0
     high = float(ratio) + 1.0
     while not passes(high):
-        high *= 2
-        if high == math.inf:
-            return high
+        if high == LARGEST_FLOAT:
+            return math.inf
+        high = min(2 * high, LARGEST_FLOAT)
     return least_passing(passes, 0.0, high)
 
 
 def least_passing(passes: Callable[[float], bool], low: float, high: float) -> float:
     """Narrow a passing `high` down towards a failing `low` ≥ 0, to 2^−46 of itself."""
-    while high - low > high * 2.0**-46 and high > 1e-300:
-        middle = low + (high - low) / 2
+    step = 16.0
+    while high - low > high * 2.0**-46 and high > LEAST_FOUND:
+        if high <= 16 * max(low, LEAST_FOUND):
+            middle = low + (high - low) / 2
+        elif low:
+            middle = math.sqrt(low) * math.sqrt(high)
+        else:  # nothing failed yet: ever longer steps
+            middle, step = max(high / step, LEAST_FOUND), step * step
         low, high = (low, middle) if passes(middle) else (middle, high)
     return high

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore._exact.intervals import Interval, exp, log, sqrt
+from dpcore._exact.intervals import LARGEST_FLOAT, Interval, exp, log, sqrt
 from dpcore.accounting._binomials import RESERVE, divergence, fair_tail_ratio, probability
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ FEWEST_TERMS = 13
 NEAR = 0.2
 """Standard deviations from the middle."""
 PRECISION = 192
+TELLS_ALL = 800.0
+"""A report whose ε₀ is larger than ε by this has a δ of 1, whatever the others do."""
 FINENESS = 2.0**-34
 """Relative width to which an ε is searched."""
 
@@ -166,15 +168,18 @@ def least_epsilon(local: float, n: int, delta: float) -> float:
     at_low = shuffle.delta(low)
     if at_low <= delta:
         return 0.0
-    # ln δ is close to linear in a small interval; a step to the middle whenever that does not halve it
-    at_high, goal = 0.0, math.log(delta)
+    # ln δ is close to linear in a small interval; after a step that does not halve the interval, a step to its middle
+    at_high, goal, widest = 0.0, math.log(delta), math.inf
     while high - low > high * FINENESS:
-        guess = low + (high - low) / 2
-        if at_high > 0:
-            slope = (math.log(at_high) - math.log(at_low)) / (high - low)
+        width = high - low
+        guess = low + width / 2
+        if at_high > 0 and width <= widest:
+            slope = (math.log(at_high) - math.log(at_low)) / width
             ideal = low + (goal - math.log(at_low)) / slope if slope else guess
-            margin = (high - low) / 64
-            guess = min(max(ideal, low + margin), high - margin)
+            guess = min(max(ideal, low + width / 64), high - width / 64)
+        widest = width / 2
+        if not low < guess < high:  # no float lies between
+            break
         at_guess = shuffle.delta(guess)
         if at_guess <= delta:
             high, at_high = guess, at_guess
@@ -189,13 +194,11 @@ def largest_local(epsilon: float, n: int, delta: float) -> float:
     def keeps(local: float) -> bool:
         return Shuffle(local, n).delta(epsilon) <= delta
 
-    low, high = epsilon, 2 * epsilon
-    while keeps(high):
-        low, high = high, 2 * high
-        if high == math.inf:
-            return low
+    low, high = epsilon, min(epsilon + TELLS_ALL, LARGEST_FLOAT)
     while high - low > low * FINENESS:
-        middle = low + (high - low) / 2
+        middle = low + (high - low) / 2 if high <= 4 * low else math.sqrt(low) * math.sqrt(high)
+        if not low < middle < high:  # no float lies between
+            break
         low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
 

@@ -86,7 +86,7 @@ def shuffled(epsilon: float, delta: float, *, n: int, method: Literal["numeric",
     if method == "closed":
         delta = check_open_delta("delta", delta)
         if not _shuffling.closed_holds(local, n, delta):
-            most = max(math.log(n / (16 * math.log(2 / delta))), 0.0)
+            most = max(math.log(n / (16 * (math.log(2) - math.log(delta)))), 0.0)
             raise ParameterError(f"epsilon must be at most ln(n/(16 ln(2/delta))) = {most:.4g} for method='closed', got {local!r}")
         return Privacy(_shuffling.closed_epsilon(local, n, delta), delta)
     delta = check_delta("delta", delta)
@@ -108,7 +108,7 @@ def shuffled_delta(local_epsilon: float, epsilon: float, *, n: int) -> float:
     Returns
     -------
     float
-        In [0, 1]; 0 for ε ≥ ε₀. Values below 10^−300 are not told apart from it.
+        In [0, 1]; 0 for ε ≥ ε₀. A value below 10^−300 may be returned as 0.
 
     Raises
     ------
@@ -161,7 +161,7 @@ def shuffled_local_epsilon(epsilon: float, delta: float, *, n: int) -> float:
     -----
     As `shuffled`, whose notes say what must hold.
 
-    Cost: about 35 evaluations of `shuffled_delta`.
+    Cost: about 45 evaluations of `shuffled_delta`.
 
     Examples
     --------

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.accounting import gdp_delta
+from dpcore.blackwell.experiment import Experiment
 from dpcore.blackwell.regions import testing_pieces
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from matplotlib.axes import Axes
 
-    from dpcore.blackwell.experiment import Experiment
     from dpcore.noise import Real
 
     Points = npt.NDArray[np.float64]
@@ -33,6 +33,8 @@ REACH = 9.0
 MOST_MU = 25.0
 LARGEST_EPSILON = 700.0
 SAME = 1e-12
+SAME_SLOPE = 2.0**-48
+"""Relative."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,8 +93,10 @@ class TradeOff:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a position is outside its range.
+            If a position is outside its range, or the first argument is no `Experiment`.
         """
+        if not isinstance(experiment, Experiment):
+            raise ParameterTypeError(f"experiment must be an Experiment, got {type(experiment).__name__}")
         states = len(experiment.matrix)
         i, j = (check_integer(word, at, low=-states, high=states - 1) for word, at in (("i", i), ("j", j)))
         pieces = testing_pieces(experiment.matrix[i], experiment.matrix[j])
@@ -116,7 +120,7 @@ class TradeOff:
         Parameters
         ----------
         *guarantees : Privacy
-            At least one, each with a finite ε, all for one relation. Several of one mechanism together say more than each alone.
+            At least one, each with an ε of at most 700, all for one relation. Several of one mechanism together say more than each alone.
         name : str, optional
             Words for a legend.
 
@@ -128,7 +132,7 @@ class TradeOff:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If there is no guarantee, or one is no `Privacy` or has an infinite ε.
+            If there is no guarantee, or one is no `Privacy`, has an ε above 700, or another relation than the first.
 
         Notes
         -----
@@ -141,6 +145,10 @@ class TradeOff:
         for place, each in enumerate(guarantees):
             if not isinstance(each, Privacy):
                 raise ParameterTypeError(f"guarantees[{place}] must be a dpcore.Privacy, got {each!r}")
+            if each.relation != guarantees[0].relation:
+                raise ParameterError(
+                    f"guarantees[{place}] must have the relation of the first, {guarantees[0].relation!r}, got {each.relation!r}"
+                )
             if each.epsilon > LARGEST_EPSILON:
                 raise ParameterError(f"guarantees[{place}] must have an epsilon of at most {LARGEST_EPSILON:g}, got {each.epsilon!r}")
         pairs = [(each.epsilon, each.delta) for each in guarantees]
@@ -303,7 +311,9 @@ def _corners(points: Points) -> Points:
     kept = [points[0]]
     for place in range(1, len(points) - 1):
         (x0, y0), (x1, y1), (x2, y2) = kept[-1], points[place], points[place + 1]
-        if abs((x1 - x0) * (y2 - y1) - (x2 - x1) * (y1 - y0)) > 2.0**-60:
+        # relative, because a short edge far out decides δ at a large ε
+        one, other = (x1 - x0) * (y2 - y1), (x2 - x1) * (y1 - y0)
+        if abs(one - other) > SAME_SLOPE * (abs(one) + abs(other)):
             kept.append(points[place])
     result: Points = np.array([*kept, points[-1]])
     result.setflags(write=False)

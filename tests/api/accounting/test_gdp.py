@@ -67,6 +67,14 @@ def test_the_largest_mu_at_the_ends(epsilon):
     assert profile(mu, epsilon) <= 1e-6 < profile(mu * (1 + 1e-11), epsilon)
 
 
+def test_searches_end_at_the_ends_of_float64():
+    largest = 1.7e308
+    mu = accounting.gdp_mu(largest, 1e-310)
+    assert 0 < accounting.gdp_epsilon(mu, 1e-310) <= largest
+    assert accounting.gdp_epsilon(1.7e308, 0.5) == math.inf
+    assert 0 < accounting.gdp_epsilon(1e-300, 1e-302) <= 1e-299
+
+
 def test_failures_leave_the_rest_of_delta():
     assert accounting.gdp_mu(1.0, 2e-6, failure_delta=1e-6) == pytest.approx(accounting.gdp_mu(1.0, 1e-6), rel=1e-12)
 

@@ -340,6 +340,40 @@ def test_corners():
     assert accounting.shuffled(1.0, 5e-324, n=100).epsilon == 1.0
 
 
+@pytest.fixture
+def evaluated(monkeypatch):
+    """The ε of every evaluation of δ; an endless search ends in an error."""
+    found: list[float] = []
+    evaluate = _shuffling.Shuffle.delta
+
+    def counted(self, epsilon):
+        found.append(epsilon)
+        assert len(found) < 60
+        return evaluate(self, epsilon)
+
+    monkeypatch.setattr(_shuffling.Shuffle, "delta", counted)
+    _shuffling.least_epsilon.cache_clear()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("local", "delta", "n"),
+    [(1.5e-323, 5e-324, 1), (1e-320, 5e-324, 100), (1e-310, 5e-324, 10**4), (1.0, 1e-290, 10**6), (1e-6, 1e-250, 10**6)],
+)
+def test_searches_end(local, delta, n, evaluated):
+    """Between two floats that are neighbours, and where ln δ is far from linear."""
+    assert accounting.shuffled_delta(local, accounting.shuffled(local, delta, n=n).epsilon, n=n) <= delta
+    evaluated.clear()
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "n"), [(5e-324, 1e-6, 2), (1e-300, 0.5, 20), (1e-160, 1 - 2.0**-53, 5), (1.7e308, 0.5, 9)])
+def test_searches_for_a_report_end(epsilon, delta, n, evaluated):
+    local = accounting.shuffled_local_epsilon(epsilon, delta, n=n) if epsilon > 1e-307 else _shuffling.largest_local(epsilon, n, delta)
+    assert local >= epsilon
+    assert accounting.shuffled_delta(local, epsilon, n=n) <= delta
+    evaluated.clear()
+
+
 @settings(max_examples=4)
 @given(epsilon=st.floats(1e-3, 3.0), n=st.integers(1, 300))
 def test_the_largest_epsilon_of_a_report(epsilon, n):
@@ -364,6 +398,7 @@ def test_the_largest_epsilon_of_a_report(epsilon, n):
         (ParameterTypeError, "n must be an integer", (1.0, 1e-6), {"n": True}),
         (ParameterError, "method must be one of 'numeric', 'closed', got 'open'", (1.0, 1e-6), {"n": 10, "method": "open"}),
         (ParameterError, "delta must be", (1.0, 0.0), {"n": 10, "method": "closed"}),
+        (ParameterError, r"epsilon must be at most ln\(n/\(16 ln\(2/delta\)\)\) = 0 ", (1.0, 5e-324), {"n": 10, "method": "closed"}),
     ],
 )
 def test_what_is_refused(error, words, arguments, sizes):

@@ -51,6 +51,17 @@ def test_the_curve_of_a_guarantee_is_the_border_of_its_region(epsilon, delta):
     assert curve.delta(epsilon) == pytest.approx(delta, abs=1e-12)
 
 
+def test_far_corners_are_kept():
+    """Edges of 10^-10 decide δ at a large ε; a curve without their corners would be above the true one."""
+    rare = Experiment([[1e-10, 1e-10, 1 - 2e-10], [2e-9, 5e-9, 1 - 7e-9]])
+    curve = TradeOff.of(rare, 0, 1)
+    for epsilon in (1.0, 3.0, 3.5):
+        assert curve.delta(epsilon) == pytest.approx(rare.delta(epsilon), rel=1e-6, abs=4e-16)
+    assert len(curve.vertices) == 4
+    # outcomes of one likelihood ratio still share an edge
+    assert len(TradeOff.of(Experiment([[0.1, 0.2, 0.7], [0.2, 0.4, 0.4]]), 0, 1).vertices) == 3
+
+
 def test_several_guarantees_are_one_curve():
     together = TradeOff.private(Privacy(0.5, 0.1), Privacy(1.5, 1e-3), Privacy(1.5, 0.2))
     alone = [TradeOff.private(Privacy(0.5, 0.1)), TradeOff.private(Privacy(1.5, 1e-3))]
@@ -115,6 +126,12 @@ def test_curves_are_drawn(tmp_path: Path):
         (TradeOff.private, ParameterError, "guarantees must have at least one Privacy, got none"),
         (lambda: TradeOff.private(1.0), ParameterTypeError, r"guarantees\[0\] must be a dpcore.Privacy, got 1.0"),
         (lambda: TradeOff.private(Privacy(math.inf)), ParameterError, r"guarantees\[0\] must have an epsilon of at most 700, got inf"),
+        (
+            lambda: TradeOff.private(Privacy(1.0), Privacy(1.0, relation="add_remove")),
+            ParameterError,
+            r"guarantees\[1\] must have the relation of the first, 'replace', got 'add_remove'",
+        ),
+        (lambda: TradeOff.of([[1.0], [1.0]], 0, 1), ParameterTypeError, "experiment must be an Experiment, got list"),
         (lambda: TradeOff.gaussian(26.0), ParameterError, r"mu must be in \[0.0, 25.0\], got 26.0"),
         (lambda: TradeOff.gaussian(math.nan), ParameterError, "mu must be"),
         (lambda: TradeOff.gaussian(1.0, tangents=1), ParameterError, "tangents must be in"),

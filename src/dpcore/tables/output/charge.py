@@ -290,7 +290,8 @@ def _is_output_of(entry: Entry) -> bool:
 
 
 def _words(part: Budget) -> str:
-    counted = f"epsilon {part.epsilon!r}" if part.rho is None else f"rho {part.rho:.6g}"
+    squares = (f"{name} {value:.6g}" for name, value in (("rho", part.rho), ("mu", part.mu)) if value is not None)
+    counted = next(squares, f"epsilon {part.epsilon!r}")
     return f"{counted}, delta {part.delta!r}"
 
 

@@ -250,6 +250,12 @@ def test_a_job_pays_in_a_ledger_of_gaussian_privacy(place):
     assert entry.epsilon is not None
     assert ledger.spent.mu == pytest.approx(mu_pure(entry.epsilon), rel=1e-12)
     assert ledger.spent.mu > 0.2
+    Ledger.create(place.folder / "small.ledger", mu=0.1)
+    (place.folder / "job.toml").write_text(GAUSSIAN_JOB.replace("b.ledger", "small.ledger").replace("out.json", "other.json"))
+    refused = place.dpcore("release", "job.toml")
+    assert refused.code == 2
+    assert f"the job needs mu {mu_pure(entry.epsilon):.6g}, delta" in refused.err
+    assert "has mu 0.1, delta 0.0 left" in refused.err
 
 
 def test_what_is_no_ledger(place):
