@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcore.local._limits import Limits, MeanLimits, OneBitLimits
+from dpcore.local._error_curves import Spread, widest_share
+from dpcore.local._limits import CERTAIN, Limits, MeanLimits, OneBitLimits
 from dpcore.local.estimates import Estimate
 
 if TYPE_CHECKING:
@@ -58,6 +59,24 @@ def largest_variance(matrix: Reals, values: Reals) -> float:
             at = min(max(slope / 2, s), t)
             found = max(found, g + slope * (at - s) - at * at)
     return max(found, 0.0)
+
+
+def worst_spread(matrix: Reals, rows: Reals, *, exact: bool) -> Spread:
+    """What one report contributes to the error of the worst of several means, one for each row of values, for planning.
+
+    Where each row has two values only, intervals are those of a share, whose width has a bound; others follow the spread of the reports.
+    """
+    variance = max(largest_variance(matrix, row) for row in rows) * (1 + 2.0**-40)
+    words = "the largest variance of a report over all laws of the records" + (" and all frequencies" if len(rows) > 1 else "")
+    two = all(len(set(row.tolist())) <= 2 for row in rows)
+    reach = float(np.ptp(rows, axis=1).max())
+    return Spread(
+        variance,
+        words,
+        exact,
+        (lambda n, confidence: reach * widest_share(n, confidence, CERTAIN)) if two else None,
+        why="whose intervals follow the spread of the reports",
+    )
 
 
 def left_inverse(matrix: Reals) -> Reals | None:

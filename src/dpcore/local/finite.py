@@ -14,7 +14,7 @@ from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_choice, check_out, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local._exact_rows import exact_rows, exceeds, largest_ratio, level, mixed
-from dpcore.local._functionals import largest_variance, left_inverse, mean_estimate, means_estimate, spreads
+from dpcore.local._functionals import largest_variance, left_inverse, mean_estimate, means_estimate, spreads, worst_spread
 from dpcore.local._labels import check_categories_of, check_labels, codes_of, unknown_code
 from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, open_stream
 from dpcore.local._parameters import check_channel_size, check_epsilon
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from dpcore.local._error_curves import Spread
     from dpcore.rng import Stream
 
 MOST_INVERTED = 2**11
@@ -372,6 +373,20 @@ class FiniteChannel(LocalMechanism):
                 "they do not follow from reports"
             )
         return weights
+
+    ESTIMATES = "mean or frequencies"
+    FALLS = True  # the rows stay, and with them the variance
+
+    def _spread(self, at: float | None, target: str) -> Spread:
+        if at is not None:
+            raise ParameterError(f"at must be None for a FiniteChannel, which is planned for the worst law of its inputs, got {at!r}")
+        rows = self._inverse() if self.values is None else np.array([self.values])
+        return worst_spread(self.channel(), rows, exact=target == "population")
+
+    def _with_epsilon(self, epsilon: float) -> FiniteChannel:
+        if exceeds(largest_ratio(self.rows), epsilon):
+            raise ParameterError(f"epsilon must be at least {level(largest_ratio(self.rows))!r}, the level of the rows, got {epsilon!r}")
+        return self
 
     def variance(self, law: npt.ArrayLike | None = None) -> float:
         """Return the variance of one user's contribution to the estimated mean of `values`.

@@ -316,3 +316,26 @@ def loss_constant(loss: Loss | str) -> float:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+def loss_of(loss: Loss, square: float, reach: float) -> float:
+    r"""Bound E l(\|e\|) for an error with E e² ≤ square and \|e\| ≤ reach.
+
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    square, reach : float
+        Bounds of the mean square error and of the largest error.
+
+    Returns
+    -------
+    float
+        l(√square) by Jensen's inequality if l is a concave function of the square, as Huber's and t^r with r ≤ 2 are; otherwise
+        reach^{r−2}·square.
+    """
+    if loss == squared():
+        return square
+    if loss.kind == "huber" or loss.parameter <= 2:
+        return float(loss(math.sqrt(square))) * (1 + 2.0**-48)
+    return float(reach ** (loss.parameter - 2) * square * (1 + 2.0**-40))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Literal, Protocol
 
 from dpcore._error_curves import MEASURES, SIZE, STEPS, Aim, ErrorCurve, Measure, grid, least, three_digits
@@ -173,6 +174,7 @@ def sample_size(
     low, high = curve.sizes
     first, size_at, last = _sizes(curve)
 
+    @cache
     def error(place: int) -> float:
         n = size_at(place)
         return curve.error(n, epsilon_at(n))
@@ -241,6 +243,7 @@ def epsilon_for(
     n = check_integer("n", n, low=curve.sizes[0], high=curve.sizes[1])
     first, last = _places(curve.epsilons)
 
+    @cache
     def error(place: int) -> float:
         return curve.error(n, grid(place))
 

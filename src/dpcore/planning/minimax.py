@@ -157,6 +157,8 @@ class Recipe:
     ----------
     make : callable
         make(n, epsilon): returns anything that can be planned.
+    slow : bool, default False
+        Whether a call takes seconds, as `minimax.best_linear` does: n is then searched among numbers of three digits, and fewer are tried.
 
     Raises
     ------
@@ -178,6 +180,7 @@ class Recipe:
     """
 
     make: Callable[[int, float], Plannable]
+    slow: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if not callable(self.make):
@@ -207,6 +210,7 @@ class Recipe:
             exact=sample.exact,
             sizes=sample.sizes,
             epsilons=sample.epsilons,
+            slow=self.slow or sample.slow,
             limit_in_n=sample.limit_in_n,
             limit_in_epsilon=sample.limit_in_epsilon,
         )

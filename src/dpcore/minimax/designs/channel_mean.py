@@ -17,14 +17,16 @@ from dpcore.local import Estimate, FiniteChannel
 from dpcore.local._mechanism import open_stream
 from dpcore.local.estimates import check_confidence, moved
 from dpcore.minimax._binomial import MOST_REPORTS
+from dpcore.minimax.designs.curves import mean_curve
 from dpcore.minimax.designs.rounding import random_codes
 from dpcore.minimax.designs.worst_case import Moments, Risk
-from dpcore.minimax.losses import as_loss, squared
+from dpcore.minimax.losses import as_loss, loss_of
 from dpcore.minimax.programs.frames import times_power_of_two
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from dpcore._error_curves import Aim, ErrorCurve
     from dpcore.minimax.losses import Loss
     from dpcore.minimax.spaces.models import Model
     from dpcore.privacy import Privacy
@@ -196,11 +198,37 @@ class ChannelMean:
         if self.bias is None:
             raise ParameterError("bias is not known, so the risk has no bound: give the estimator `bias`, or use on(model, n=n)")
         n = check_integer("n", n, low=1, high=MOST_REPORTS)
-        values = self.values
-        moment = self.second_moment
-        if moment is None:
-            moment = float((self.channel.channel() @ values**2).max()) * (1 + 2.0**-40)
-        return loss_of(as_loss(loss), (self.bias**2 + moment / n) * (1 + 2.0**-50), self.bias + float(np.ptp(values)))
+        return loss_of(as_loss(loss), (self.bias**2 + self._moment / n) * (1 + 2.0**-50), self.bias + float(np.ptp(self.values)))
+
+    @property
+    def _moment(self) -> float:
+        """`second_moment`, or the largest for any distribution of the inputs, rounded up."""
+        if self.second_moment is not None:
+            return self.second_moment
+        return float((self.channel.channel() @ self.values**2).max()) * (1 + 2.0**-40)
+
+    def error_curve(self, aim: Aim) -> ErrorCurve:
+        """Return the error of the estimate as a function of n, for `dpcore.planning`; the channel, and so its ε, is this one.
+
+        Parameters
+        ----------
+        aim : planning.Aim
+            Root mean square error.
+
+        Returns
+        -------
+        planning.ErrorCurve
+            √(bias² + second_moment/n).
+
+        Raises
+        ------
+        ParameterError
+            If `bias` is not known, or the measure is another one: intervals follow the spread of the reports.
+        """
+        aim.one_of("a channel mean without a model", "rmse")
+        if self.bias is None:
+            raise ParameterError("bias is not known, so the error has no bound: give the estimator `bias`, or plan on(model, n=n)")
+        return mean_curve(self.bias, self._moment, self.epsilon, aim)
 
     def on(self, model: Model, *, n: int) -> ChannelMeanOnModel:
         """Combine the estimator with a model on finitely many points and a number of reports.
@@ -370,6 +398,32 @@ class ChannelMeanOnModel:
         rounding = 4 * math.ulp(max(abs(self.mean.center), float(np.abs(self.mean.values).max())))
         return self._up(self._moments.deviation(error)) + rounding
 
+    def error_curve(self, aim: Aim) -> ErrorCurve:
+        """Return the error over the model as a function of n, for `dpcore.planning`; the own `n` is not used.
+
+        Parameters
+        ----------
+        aim : planning.Aim
+            Root mean square error, or width of the interval.
+
+        Returns
+        -------
+        planning.ErrorCurve
+            √(bias² + second_moment/n), or 2·`margin(confidence)` at each n, which takes about 120 linear programs.
+
+        Raises
+        ------
+        ParameterError
+            If the measure is "power".
+        """
+        aim.one_of("a channel mean", "rmse", "width")
+        low, high = self.model.theta_range
+
+        def width(n: int) -> float:
+            return min(2 * ChannelMeanOnModel(self.mean, self.model, n).margin(aim.confidence), high - low)
+
+        return mean_curve(self.bias, self.second_moment, self.mean.epsilon, aim, width)
+
     def interval(self, estimate: npt.ArrayLike, confidence: float = 0.95) -> Array:
         """Return the confidence interval of an estimate: the estimate ± `margin(confidence)`, cut to the range of θ.
 
@@ -444,26 +498,3 @@ class ChannelMeanOnModel:
             If a report is not an outcome, or there are not n of them.
         """
         return float(self.estimate(self.mean.channel.aggregate(reports, threads=threads).counts))
-
-
-def loss_of(loss: Loss, square: float, reach: float) -> float:
-    r"""Bound E l(\|e\|) for an error with E e² ≤ square and \|e\| ≤ reach.
-
-    Parameters
-    ----------
-    loss : Loss
-        The loss.
-    square, reach : float
-        Bounds of the mean square error and of the largest error.
-
-    Returns
-    -------
-    float
-        l(√square) by Jensen's inequality if l is a concave function of the square, as Huber's and t^r with r ≤ 2 are; otherwise
-        reach^{r−2}·square.
-    """
-    if loss == squared():
-        return square
-    if loss.kind == "huber" or loss.parameter <= 2:
-        return float(loss(math.sqrt(square))) * (1 + 2.0**-48)
-    return float(reach ** (loss.parameter - 2) * square * (1 + 2.0**-40))
