@@ -204,6 +204,18 @@ def test_missing_numbers_stand_where_they_should() -> None:
         assert same_bits(out, before)
 
 
+@pytest.mark.parametrize("n", [3, 2000])
+def test_a_nan_that_is_not_drawn_is_refused_as_well(n: int) -> None:
+    vectors, x = mechanism("sample", 40, 1.0), np.zeros((n, 40))
+    drawn = vectors.privatize(x, rng=KeyedRandom(KEY))
+    other = (int(drawn["index"][n - 1]) + 1) % 40
+    x[n - 1, other] = np.nan
+    out = np.zeros_like(drawn)
+    with pytest.raises(DataError, match=rf"index \({n - 1}, {other}\) is NaN"):
+        vectors.privatize(x, rng=KeyedRandom(KEY), out=out)
+    assert same_bits(out, np.zeros_like(drawn))
+
+
 def test_a_stream_that_is_too_short_is_refused() -> None:
     vectors = mechanism("hypercube", 1000, 1.0)
     last = 2**64 // 1000

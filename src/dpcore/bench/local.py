@@ -19,7 +19,7 @@ from dpcore.bench.scaling import thread_benchmark, thread_counts
 
 Array = npt.NDArray[Any]
 TRANSFORM_SIZE = 2**20
-HASHED = "LocalHashing k=1024"
+HASHED, POINTS = "LocalHashing k=1024", "ProjectiveGeometryResponse k=1024"
 METHODS: tuple[Literal["sample", "hypercube"], ...] = ("sample", "hypercube")
 
 
@@ -86,9 +86,9 @@ def local_cases() -> tuple[LocalCase, ...]:
         LocalCase("UnaryEncoding k=128", local.UnaryEncoding(EPSILON, k=128), np.int64, 0.1),
         LocalCase("SubsetSelection k=128", local.SubsetSelection(EPSILON, k=128), np.int64, 0.1),
         LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, k=1024), np.int64, 0.01),
-        LocalCase("LocalHashing k=1024", local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
+        LocalCase(HASHED, local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
         LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, k=1024), np.int64, 0.1),
-        LocalCase("ProjectiveGeometryResponse k=1024", local.ProjectiveGeometryResponse(EPSILON, k=1024), np.int64, 0.1),
+        LocalCase(POINTS, local.ProjectiveGeometryResponse(EPSILON, k=1024), np.int64, 0.1),
         *(
             LocalCase(f"VectorMean d=16, {method}", local.VectorMean(EPSILON, *BOUNDS, d=16, method=method), np.float64, 0.05)
             for method in METHODS
@@ -139,21 +139,34 @@ def _peer(case: LocalCase, peer: LocalPeer) -> Side:
     )  # fmt: skip
 
 
-def _codes(case: LocalCase, n: int) -> tuple[Side, ...]:
-    """k-ary responses of as many codes, for reports that hold several numbers, or that say more about a category."""
-    if not isinstance(case.mechanism, local.VectorMean | local.ProjectiveGeometryResponse):
+def _instead(case: LocalCase) -> tuple[Side, ...]:
+    """What else answers the same question: a bit about each of several numbers, and subsets for points of a projective space."""
+    mechanism = case.mechanism
+    if isinstance(mechanism, local.VectorMean):
+        other: Any = local.BoundedMean(EPSILON / mechanism.d, *BOUNDS)
+        name = f"BoundedMean of each of the {mechanism.d} numbers"
+    elif isinstance(mechanism, local.ProjectiveGeometryResponse):
+        other = local.SubsetSelection(EPSILON, k=mechanism.k)
+        name = "SubsetSelection of the same records"
+    else:
         return ()
-    few = LocalCase("", local.KaryResponse(EPSILON, k=16), np.int64, case.share)
 
-    def prepare(_inputs: Any) -> Work:
-        records, out = _inputs(few, n)
-        return few.work(records, out, 1)
+    def prepare(made: tuple[Array, Array]) -> Work:
+        return partial(other.privatize, made[0], out=other.privatize(made[0]), threads=1)
 
-    return (Side(name="KaryResponse k=16 of as many records", prepare=prepare, kind="itself"),)
+    def check(made: tuple[Array, Array], reports: Array) -> None:
+        truth = case.truth(made[0])
+        pairs = zip(reports.T, truth, strict=True) if isinstance(mechanism, local.VectorMean) else [(reports, truth)]
+        for part, true in pairs:
+            found = other.estimate(part, target="sample")
+            if not np.max(np.abs(found.value - true) / found.stderr) < 7:
+                raise AssertionError(f"{name}: an estimate is far from the truth")
+
+    return (Side(name=name, prepare=prepare, check=check, kind="itself"),)
 
 
 def _randomising(case: LocalCase, n: int) -> Benchmark:
-    peers = (*(_peer(case, peer) for peer in PEERS if peer.ours == case.name), *_codes(case, n))
+    peers = (*(_peer(case, peer) for peer in PEERS if peer.ours == case.name), *_instead(case))
     return Benchmark(
         group="local", name=case.name, size=case.size(n), unit="record", inputs=partial(_inputs, case, n), ours=_on(case, 1),
         check=_checked(case), levels=True,
@@ -259,6 +272,31 @@ def _transform() -> Benchmark:
     )  # fmt: skip
 
 
+def _decoding(case: LocalCase) -> Benchmark:
+    """From counts of points to the frequencies of the categories, beside a product with the matrix of the hyperplanes."""
+    mechanism = case.mechanism
+
+    def inputs() -> tuple[Array, local.Aggregate, Array]:
+        records, reports = _inputs(case, 10**6)
+        matrix = mechanism.channel()
+        return records, mechanism.aggregate(reports), np.where(matrix > matrix.min(), 1.0, 0.0)
+
+    def product(made: tuple[Array, local.Aggregate, Array]) -> Work:
+        _, counted, on = made
+        p, q = mechanism.support.p, mechanism.support.q
+        return lambda: (on @ counted.counts / counted.n - q) / (p - q)
+
+    def agree(made: tuple[Array, local.Aggregate, Array], values: Array) -> None:
+        if not np.allclose(values, mechanism.estimate(made[1]).value, rtol=0, atol=1e-9):
+            raise AssertionError("ProjectiveGeometryResponse: the estimates are not those of a product with all hyperplanes")
+
+    return Benchmark(
+        group="local", name=f"{case.name}, estimate from counts", size=mechanism.k, unit="category", inputs=inputs, quick=False,
+        check=lambda made, _result: check_estimate(case, made[0], made[1]), ours=lambda made: partial(mechanism.estimate, made[1]),
+        sides=(Side(name="NumPy, a product with all hyperplanes", prepare=product, check=agree),),
+    )  # fmt: skip
+
+
 def _server(case: LocalCase, peer: EstimatePeer) -> Side:
     def check(_inputs: Any, result: Any) -> None:
         if np.argmax(result) != 3:
@@ -295,6 +333,8 @@ def local_benchmarks(plan: Plan) -> Iterator[Benchmark]:
             yield _packed(case, plan.size)
         if case.name == HASHED:
             yield _estimating(case, plan.size)
+        if case.name == POINTS:
+            yield _decoding(case)
     yield _finite(plan.size)
     for copies in (1, 16):
         yield _counting(copies, max(1, plan.size // 10))

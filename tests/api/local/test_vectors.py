@@ -255,6 +255,17 @@ def test_intervals_cover(method: Any, epsilon: float, records: list[float]) -> N
     assert coverage(mechanism, records, float(np.mean(records)), 1e-9) < 0.95 or epsilon == 20.0 or len(records) == 1
 
 
+@pytest.mark.parametrize("method", ["sample", "hypercube"])
+def test_few_signs_that_agree_are_not_certain(method: Any) -> None:
+    mechanism = VectorMean(3.0, 0.0, 2.0, d=3, method=method)
+    counts = np.array([[0, 3, 5], [5, 2, 0]])
+    found = mechanism.estimate(Aggregate(mechanism, 15 if method == "sample" else 5, counts if method == "sample" else counts[1]))
+    least = mechanism.variance([0.0, 0.0, 0.0])  # of a coordinate that is certain
+    asked = 15 if method == "sample" else 5
+    assert found.stderr[[0, 2]] == pytest.approx(np.sqrt(least[[0, 2]] / asked), rel=1e-12)
+    assert found.stderr[1] > found.stderr[0]
+
+
 def test_a_coordinate_that_nobody_was_asked_about_can_be_anywhere() -> None:
     mechanism = VectorMean(1.0, 0.0, 2.0, d=3)
     found = mechanism.estimate(Aggregate(mechanism, 5, np.array([[2, 0, 1], [1, 0, 1]])))
