@@ -161,18 +161,22 @@ def test_what_no_number_of_bits_decides_is_refused(monkeypatch: pytest.MonkeyPat
     assert table.outcome(0, 0x55555554, Thirds(), 0) == 0  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("level", LEVELS)
-@pytest.mark.parametrize("code", [-1, 3, 2**24, 2**31, 2**62])
-def test_codes_that_another_thread_changes_are_cut(code: int, level: str) -> None:
-    """After the check of all codes the kernel reads them once more; those that are no inputs then must not lead out of the tables."""
+@pytest.mark.parametrize("code", [2, -1, 3, 2**24, 2**31, 2**62])
+def test_codes_that_another_thread_changes_are_cut(code: int) -> None:
+    """After the check of all codes the kernel reads them once more; those that are no inputs then must not lead out of the tables.
+
+    The tables have one input more than the law says, so that a kernel which goes one too far still reads what is there.
+    """
     rows, denominator = CHANNELS["coarse"]
-    table, codes = _backend.ChannelTable(rows, denominator), np.arange(600) % 3
+    table, codes = _backend.ChannelTable(rows, denominator), np.arange(600) % 2
+    table.rows = rows[:2]
     changed, cut = codes.copy(), codes.copy()
     changed[[0, 5, 300, 599]], cut[[0, 5, 300, 599]] = code, 0
-    for tier in (FAST, 1, EXACT):
-        with at_level(level), at_tier(tier):
-            found, expected = (_backend.channel_response(x, table, None, StreamPosition(KEY, 3, 7), threads=1) for x in (changed, cut))
-        assert found.tolist() == expected.tolist()
+    for level in LEVELS:
+        for tier in (FAST, 1, EXACT):
+            with at_level(level), at_tier(tier):
+                found, expected = (_backend.channel_response(x, table, None, StreamPosition(KEY, 3, 7), threads=1) for x in (changed, cut))
+            assert found.tolist() == expected.tolist()
 
 
 def test_a_guide_is_checked_before_it_is_read() -> None:

@@ -220,13 +220,14 @@ class Twin:
         is_likely = side.below(Probability(Fraction(0), likely, 2**d - likely, likely, Fraction(epsilon)))
         own = {s: masses[s] for s in range(d + 1) if (s <= d - least) == is_likely}
         u, total, distance = Uniform(self.words, element, both & 0xFFFFFFFF, 32, MORE_TABLE, ties_below=self.ties_below), Fraction(0), -1
+        side_mass, last = sum(own.values()), max(own)
         for distance, mass in own.items():
             total += mass
-            if distance == max(own) or u.below(constant(total / sum(own.values()))):
+            if distance == last or u.below(constant(total / side_mass)):
                 break
         turned = [j for j in range(d) if self.word(first + j // 64) >> (j % 64) & 1]
         grows, draw = len(turned) < distance, 0
-        others = [j for j in range(d) if j not in set(turned)] if grows else turned
+        others = sorted(set(range(d)).difference(turned)) if grows else turned
         while len(others) != (d - distance if grows else distance):
             others.pop(
                 Uniform(self.words, element, self._draw_piece(first + n_bits + 1, element, 2 * n_draws, draw), 32, MORE, draw).times(
