@@ -118,4 +118,4 @@ def share_check(claim: str, broken: int, n: int, allowed: float, unit: str = "ru
     unit : str, default "runs"
         Name of the trials.
     """
-    return Check(claim, f"{broken} of {n} {unit}", f"{allowed:.3g} of the {unit}", at_most(broken, n, allowed))
+    return Check(claim, f"{broken:,} of {n:,} {unit}", f"{allowed:.3g} of the {unit}", at_most(broken, n, allowed))

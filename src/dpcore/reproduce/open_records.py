@@ -143,7 +143,7 @@ OPEN_EXAMPLES = {
             lambda n: Model.uniform_scale(1.0, cells=4 * n),
             _largest_errors,
             lambda n: 2 / ((n + 1) * (n + 2)),
-            ((25, 100, 200), (10, 40)),
+            ((25, 50, 100), (10, 40)),
             uniform_pair_bound,
         ),
         OpenExample(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from dpcore.reproduce.results import Check, Section, Slope, Table
     from dpcore.reproduce.run import Findings
 
+NUMBER = re.compile(r"[−+<>≤≥-]?\s*[\d,.]+(e[−+-]?\d+)?( [±>\u202f].*)?|[–∞=]|NA|none")
+"""Of a cell that belongs into a column of numbers."""
 KINDS = {
     "identity": ("Identities", "These hold for every data set and seed, exactly or up to rounding. One that fails is a bug in dpcore."),
     "finding": ("Findings", "These are measured, with a statistical error. A true one can fail, by a rare chance."),
@@ -48,7 +51,7 @@ class ReproducedPages(Pages):
         studies = [
             {
                 "name": study.name,
-                "summary": study.summary,
+                "summary": formulas(study.summary),
                 "source": study.source,
                 "sections": [_section(section) for section in sections],
             }
@@ -104,7 +107,7 @@ def _item(item: Item, anchors: Mapping[str, str]) -> dict[str, Any]:
         "number": translated(item.number),
         "title": formulas(item.title),
         "state": item.state,
-        "where": item.where,
+        "where": [breakable(name) for name in item.where],
         "reason": formulas(item.reason),
         "anchors": [anchors[title] for title in item.of(anchors)],
         "study": item.study,
@@ -125,9 +128,26 @@ def formulas(text: str) -> Any:
     )
 
 
+def breakable(name: str) -> Any:
+    """Return a name of Python as markup that goes on in a new line after a point or an underscore.
+
+    Parameters
+    ----------
+    name : str
+        Public name.
+    """
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=[._])", name))
+
+
 def _table(table: Table) -> dict[str, Any]:
-    rows = [[formulas(cell) for cell in row] for row in table.rows]
-    return {"caption": formulas(table.caption), "header": [formulas(name) for name in table.header], "rows": rows}
+    numbers = [all(NUMBER.fullmatch(cell) for cell in column) for column in zip(*table.rows, strict=True)]
+    return {
+        "caption": formulas(table.caption),
+        "header": [(formulas(name), number) for name, number in zip(table.header, numbers, strict=True)],
+        "rows": [[(formulas(cell), number) for cell, number in zip(row, numbers, strict=True)] for row in table.rows],
+    }
 
 
 def _kind(kind: str, checks: Sequence[Check]) -> dict[str, Any]:
@@ -154,7 +174,10 @@ def slope_row(slope: Slope) -> dict[str, Any]:
     slope : Slope
         The slope.
     """
-    measured, error = readable([slope.measured, slope.stderr], slope.stderr, percent=False)
+    if slope.stderr:
+        measured, error = readable([slope.measured, slope.stderr], slope.stderr, percent=False)
+    else:  # computed
+        measured, error = f"{slope.measured:.3f}".replace("-", "−"), "–"
     theory, own = (None if value is None else f"{value:.2f}".replace("-", "−") for value in (slope.theory, slope.own))
     return {
         "part": formulas(slope.part),

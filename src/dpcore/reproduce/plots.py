@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
+from dataclasses import replace
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from dpcore.pages.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, is_narrow, picture
+from dpcore.reproduce.mathematics import raised_and_lowered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,8 +22,16 @@ if TYPE_CHECKING:
 
 HEIGHT, NARROW_HEIGHT, LINE = 2.9, 2.3, 0.18
 """Heights of panels beside each other, of each panel below another, and of a line of a legend, in inches."""
-MOST_POINTS = 4
-"""Largest number of tick labels of one panel."""
+LABELS = {1: 44, 2: 24, 3: 16, 4: 13}
+"""Letters of all tick labels below a panel, by the number of panels beside each other."""
+MANY = 12
+"""A computed line through more points has no markers, and a logarithmic axis with more points is marked at round numbers."""
+MOST_BESIDE = 2
+"""Panels that have a legend each stand beside each other up to this number."""
+WRITTEN = re.compile(r"(<text\b[^>]*>)([^<]+)(</text>)")
+SHIFTS = {1: "-.5em", -1: ".3em"}
+"""How far scripts are above or below the line, in their own size."""
+SCRIPT_SIZE = 0.72
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKS: dict[str, dict[str, Any]] = {
@@ -55,31 +67,80 @@ def figure_plot(figure: Figure) -> str:
     shared = len({panel.y_label for panel in figure.panels}) == 1
     one_legend = shared or _all_in_one(figure.panels)
 
+    rows, columns = _grid(figure, one_legend=one_legend)
+
     def draw(canvas: Canvas) -> None:
         narrow = is_narrow(canvas)
-        rows, columns = (len(figure.panels), 1) if narrow else (1, len(figure.panels))
-        every = canvas.subplots(rows, columns, squeeze=False, sharey=shared).ravel()
+        every = canvas.subplots(*((len(figure.panels), 1) if narrow else (rows, columns)), squeeze=False, sharey=shared).ravel()
+        if columns > 1:
+            canvas.get_layout_engine().set(w_pad=0.08)  # type: ignore[call-arg, union-attr]
         handles: dict[str, Any] = {}
-        for axes, panel in zip(every, figure.panels, strict=True):
-            drawn = {series.name: _draw_series(axes, series) for series in panel.series}
+        for axes, panel in zip(every, figure.panels, strict=False):
+            drawn = {series.name: _draw_series(axes, series, panel) for series in panel.series}
             handles = drawn | handles
-            _frame(axes, panel)
+            _frame(axes, panel, 1 if narrow else columns)
             if figure.square:
                 axes.set_aspect("equal")
             if shared and not narrow:
                 axes.label_outer()
             if not one_legend:
-                axes.legend(drawn.values(), drawn.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **LEGEND)
+                room = {"borderaxespad": 2.2 if panel.title else 0.5}
+                axes.legend(drawn.values(), drawn.keys(), loc="lower left", bbox_to_anchor=(-0.02, 1.0), **room, **LEGEND)
+        for axes in every[len(figure.panels) :]:
+            axes.remove()
         if one_legend:
             beside = 1 if narrow else 2 if len(handles) > 3 else len(handles)
             canvas.legend(handles.values(), handles.keys(), loc="outside upper left", ncols=beside, **LEGEND)
 
-    return picture(
-        draw,
-        HEIGHT + _more_height(figure, one_legend=one_legend),
-        figure.caption,
-        narrow=_narrow_height(figure, one_legend=one_legend),
-    )
+    height = rows * (HEIGHT + _more_height(figure, one_legend=one_legend))
+    return with_scripts(picture(draw, height, figure.caption, narrow=_narrow_height(figure, one_legend=one_legend)))
+
+
+def with_scripts(svg: str) -> str:
+    """Return a drawing whose texts have their exponents raised and their indices lowered, as `mathematics` has them.
+
+    Parameters
+    ----------
+    svg : str
+        One or more `<svg>` elements.
+
+    Examples
+    --------
+    >>> with_scripts("<text>n^(−1/2) · risk</text>")
+    '<text>n<tspan dy="-.5em" font-size="72%">−1/2</tspan><tspan dy=".36em"> · risk</tspan></text>'
+    """
+
+    def set_text(found: re.Match[str]) -> str:
+        parts, back = [], 0.0
+        for level, text in raised_and_lowered(unescape(found[2])):
+            if level:
+                shift = float(SHIFTS[level].removesuffix("em"))
+                # the place of the line, in the size of the script
+                parts.append(f'<tspan dy="{_em(shift + back / SCRIPT_SIZE)}" font-size="{SCRIPT_SIZE:.0%}">{escape(text)}</tspan>')
+                back = -shift * SCRIPT_SIZE
+            else:
+                parts.append(f'<tspan dy="{_em(back)}">{escape(text)}</tspan>' if back else escape(text))
+                back = 0.0
+        return found[1] + "".join(parts) + found[3]
+
+    return WRITTEN.sub(set_text, svg)
+
+
+def _em(shift: float) -> str:
+    """A length in units of the size of letters.
+
+    Examples
+    --------
+    >>> _em(-0.5), _em(0.36)
+    ('-.5em', '.36em')
+    """
+    return f"{shift:.2f}".rstrip("0").replace("0.", ".") + "em"
+
+
+def _grid(figure: Figure, *, one_legend: bool) -> tuple[int, int]:
+    """Rows and columns of panels: with a legend each, no more than two beside each other."""
+    columns = len(figure.panels) if one_legend else min(len(figure.panels), MOST_BESIDE)
+    return math.ceil(len(figure.panels) / columns), columns
 
 
 def _all_in_one(panels: Sequence[Panel]) -> bool:
@@ -102,8 +163,10 @@ def _narrow_height(figure: Figure, *, one_legend: bool) -> float:
     return len(figure.panels) * each + LINE * (max(counts) if one_legend else sum(counts))
 
 
-def _draw_series(axes: Any, series: Series) -> Any:
+def _draw_series(axes: Any, series: Series, panel: Panel) -> Any:
     marks = MARKS[series.role]
+    if series.form == "line" and series.stderr is None and len(series.x) > MANY:
+        marks = {key: value for key, value in marks.items() if not key.startswith("marker")}
     if series.form == "area":
         (area,) = axes.fill(series.x, series.y, facecolor=marks["color"], alpha=0.14, linewidth=0, zorder=1)
         return area
@@ -114,8 +177,16 @@ def _draw_series(axes: Any, series: Series) -> Any:
         return axes.plot(series.x, series.y, zorder=3, **{**marks, "linestyle": "none"})[0]
     if series.stderr is None:
         return axes.plot(series.x, series.y, zorder=2, **marks)[0]
+    if "y" in panel.log:  # a logarithm has no place for 0, and its standard error alone is no point
+        series = _positive(series)
     style = {"linestyle": "-", "linewidth": 0.9, "markeredgecolor": CARD, "markeredgewidth": 0.8, "elinewidth": 1.1, **marks}
     return axes.errorbar(series.x, series.y, yerr=series.stderr, zorder=3, **style)
+
+
+def _positive(series: Series) -> Series:
+    kept = [i for i, y in enumerate(series.y) if y > 0]
+    x, y, stderr = (tuple(column[i] for i in kept) for column in (series.x, series.y, series.stderr or series.y))
+    return replace(series, x=x, y=y, stderr=stderr)
 
 
 def _paired(values: Sequence[float]) -> list[float]:
@@ -123,14 +194,14 @@ def _paired(values: Sequence[float]) -> list[float]:
     return [value for i in range(0, len(values), 2) for value in (*values[i : i + 2], math.nan)]
 
 
-def _frame(axes: Any, panel: Panel) -> None:
+def _frame(axes: Any, panel: Panel, beside: int) -> None:
     """Axes with few lines: a grid that guides along the values, names and numbers in the colour of secondary text."""
     for side in ("top", "left", "right"):
         axes.spines[side].set_visible(False)
     axes.spines["bottom"].set_color(SOFT)
     if panel.limits is not None:
         axes.set_ylim(panel.limits)
-    _scale(axes, panel)
+    _scale(axes, panel, beside)
     axes.tick_params(which="both", length=0, pad=4, labelsize=8.5, labelcolor=MUTED)
     axes.grid(which="major", axis="y", color=GRID, linewidth=0.8, zorder=0)
     axes.set_axisbelow(True)
@@ -140,12 +211,16 @@ def _frame(axes: Any, panel: Panel) -> None:
         axes.set_title(panel.title, fontsize=8.5, color=INK, loc="left")
 
 
-def _scale(axes: Any, panel: Panel) -> None:
+def _scale(axes: Any, panel: Panel, beside: int) -> None:
     if "x" in panel.log:
         axes.set_xscale("log")
-        _mark_points(axes.xaxis, sorted({x for series in panel.series for x in series.x}))
+        points = sorted({x for series in panel.series for x in series.x})
+        if len(points) > MANY:
+            _mark_powers(axes.xaxis)
+        else:
+            _mark_points(axes.xaxis, points, LABELS[beside])
     else:
-        few_numbers(axes.xaxis, percent=False, at_most=6)
+        few_numbers(axes.xaxis, percent=False, at_most=6 if beside < 3 else 4)
     if "y" in panel.log:
         axes.set_yscale("log")
         _mark_powers(axes.yaxis)
@@ -153,9 +228,15 @@ def _scale(axes: Any, panel: Panel) -> None:
         few_numbers(axes.yaxis, percent=False, at_most=6)
 
 
-def _mark_points(axis: Any, points: list[float]) -> None:
-    """Numbers where something was measured, not beside each other if there are many."""
-    axis.set_major_locator(FixedLocator(points[:: math.ceil(len(points) / MOST_POINTS)]))
+def _mark_points(axis: Any, points: list[float], letters: int) -> None:
+    """Numbers where something was measured, as many in equal steps as there is room for."""
+
+    def marked(step: int) -> list[float]:
+        return points[(len(points) - 1) % step :: step] if step < len(points) else points[-1:]
+
+    steps = range(math.ceil(len(points) / 4), len(points) + 1)
+    step = next((each for each in steps if sum(len(short_number(x)) for x in marked(each)) <= letters), len(points))
+    axis.set_major_locator(FixedLocator(marked(step)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: short_number(value)))
 
@@ -179,6 +260,6 @@ def short_number(value: float) -> str:
     if 1e4 <= value < 1e6:
         return f"{amount(float(f'{value / 1000:.3g}'))}k"
     if 1e-4 <= value * (1 + 1e-9) < 1e4:
-        return amount(float(f"{value:.4g}"))
+        return amount(float(f"{value:.{3 if value < 1 else 4}g}"))
     factor = float(f"{value / 10.0**exponent:.3g}")
     return ("" if factor == 1 else f"{factor:g}·") + "10" + str(exponent).translate(SUPERSCRIPTS)

@@ -351,6 +351,11 @@ class Curves:
         return exponential_ks(self.setting)
 
     @cached_property
+    def exponential_l2(self) -> Curve:
+        """Squared L2 distance of the exponential mechanism."""
+        return exponential_l2(self.setting)
+
+    @cached_property
     def series(self) -> Curve:
         """Squared L2 distance of orthogonal series."""
         return series(self.setting)

@@ -158,7 +158,10 @@ def test_the_report_is_one_page_and_the_json_of_standard_output(quick_run):
     assert "<h4>Findings</h4>" in page
     # formulas are set: no caret, no index with an underscore is left in the words
     words = re.sub(r"<svg.*?</svg>|<style>.*?</style>", "", page, flags=re.DOTALL)
-    assert re.findall(r".{20}[\^√]\(.{10}|.{20}\^.{10}|\b[A-Za-zα-ω]_\w", words) == []
+    assert re.findall(r".{20}[\^√]\(.{10}|.{20}\^.{10}|\b[A-Za-zα-ω]_\w|\d[eE][-−+]?\d", words) == []
+    drawn = re.findall(r"<text[^>]*>.*?</text>", page)
+    assert [text for text in drawn if re.search(r"\^|\b[A-Za-zα-ω]_\w|>.*\d[eE][-−+]\d", text)] == []
+    assert [text for text in re.findall(r"<text[^>]*>(.*?)</text>", page) if "nan" in text.split()] == []
     assert "SIMULATED" in page
     assert re.findall(r'(?:src|href)="(?!#)[^"]*"|https?://', page) == ['href="reproduced.json"']
     assert "mathdefault" not in page

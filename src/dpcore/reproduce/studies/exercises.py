@@ -108,7 +108,7 @@ def _functional(setting: Setting) -> Section:
             compared("distance", "n", sizes, by_size, [1 / size for size in sizes], predicted[1]),
         ),
         (
-            Check("noise in the coefficients has the standard deviation √2·Δ/ε", f"{noise:.1%} off", "5 %", abs(noise) < 0.05),
+            Check("noise in the coefficients has the standard deviation √2·Δ/ε", f"{100 * noise:.1f} % off", "5 %", abs(noise) < 0.05),
             Check(
                 "no pair of records that a search finds moves the coefficients by more than Δ", f"at most {max(reached):.3f} of it", "1",
                 max(reached) <= 1, "identity",

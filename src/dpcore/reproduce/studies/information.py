@@ -16,6 +16,7 @@ from dpcore.distributions.series_balls import l2_accuracy_bound, l2_small_ball_p
 from dpcore.reproduce import information as own
 from dpcore.reproduce.estimates import SIGNIFICANCE, compared, mean_of
 from dpcore.reproduce.rate_curves import EPSILON, LINE, SERIES, Curve, near
+from dpcore.reproduce.regions import scientific
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, Table, floats
 from dpcore.reproduce.setting import Setting
@@ -96,7 +97,9 @@ def _one_record(setting: Setting) -> Section:
         (Figure("Power of the best test at each level, and the largest Bayes factor of an output.", panels),),
         (),
         (
-            Check("no test has more power than γe^ε allows", f"{max(0.0, over):.1e} above at most", "10⁻¹²", over <= 1e-12, "identity"),
+            Check(
+                "no test has more power than γe^ε allows", f"{scientific(max(0.0, over))} above at most", "10⁻¹²", over <= 1e-12, "identity"
+            ),
             Check(
                 "all Bayes factors are between e^(−ε) and e^ε",
                 f"{beyond:.12f} of the bound at most",
@@ -420,7 +423,7 @@ def _covariance(setting: Setting) -> Section:
         ),
         (),
         (
-            Check("the formula agrees with the integrals", f"{off:.1e} off at most", "10⁻¹²", off <= 1e-12, "identity"),
+            Check("the formula agrees with the integrals", f"{scientific(off)} off at most", "10⁻¹²", off <= 1e-12, "identity"),
             Check("no eigenvalue is above the lemma's bound", f"{max(values):.4f}", f"{lemma:.4f}", max(values) <= lemma, "identity"),
             Check("nor above sup p", f"{max(values):.4f}", f"{largest:.4f}", max(values) <= largest + 1e-12, "identity"),
             Check("the records' covariances agree", f"{apart:.1f}/√n off at most", "15/√n", apart <= 15),

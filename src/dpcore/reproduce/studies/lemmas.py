@@ -12,6 +12,7 @@ from dpcore import noise
 from dpcore.reproduce.draws import normals
 from dpcore.reproduce.estimates import Mean, mean_of
 from dpcore.reproduce.lines import computed, measured
+from dpcore.reproduce.regions import scientific
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Section
 from dpcore.reproduce.setting import Setting
@@ -84,7 +85,13 @@ def _peeled(setting: Setting) -> Section:
         (),
         (
             Check("the lemma holds in every run", f"left less right side at most {worst:.3g}", "0", worst <= 0, "identity"),
-            Check("its 4 is sharp: two coordinates attain it", f"left less right side {tight:.1e}", "0", abs(tight) < ROUNDING, "identity"),
+            Check(
+                "its 4 is sharp: two coordinates attain it",
+                f"left less right side {scientific(tight)}",
+                "0",
+                abs(tight) < ROUNDING,
+                "identity",
+            ),
             Check("with 3.9 it fails", f"left less right side {broken:.3g}", "above 0", broken > 0, "identity"),
         ),
         "In the step that follows in the proof of Theorem 9.2.4 the chapter forgets to square two norms.",

@@ -117,7 +117,7 @@ def _dense(setting: Setting) -> Section:
         tuple(slopes),
         (
             Check("no risk is below the bound", f"{min(ratios):.1f} times it or more", "1", below and min(ratios) >= 1, "identity"),
-            Check("measured risks agree with the exact ones", f"at most {off:.1%} off", "40 %", off < 0.4),
+            Check("measured risks agree with the exact ones", f"at most {100 * off:.1f} % off", "40 %", off < 0.4),
         ),
         f"Risk and bound are a factor of {min(ratios):.0f} to {max(ratios):.0f} apart, and have the same exponents where d is much larger "
         "than ln(1/δ). The proof is for bounded records. The one in the chapter takes a law on few points, which is sub-Gaussian in each "
@@ -165,7 +165,7 @@ def _betrayed(setting: Setting) -> Section:
         (Figure("Accused records, and the sum of the scores of the data, by the ε of the mean.", panels),),
         (),
         (
-            Check("without noise, most records of the data are accused", f"{exact[0]} of {runs * n}", "half", 2 * exact[0] > runs * n),
+            Check("without noise, most records of the data are accused", f"{exact[0]:,} of {runs * n:,}", "half", 2 * exact[0] > runs * n),
             share_check("others are accused with probability at most β", strangers, total, beta, "records"),
             Check("no more are accused than e^ε β + δ allows", f"{over} of {len(levels)} levels", "0", over == 0),
             Check("sums of scores agree with 2d/3", f"at most {off:.1f} standard errors off", "5 standard errors", off < 5),

@@ -220,7 +220,9 @@ def _modulus(name: str) -> tuple[Check, ...]:
         above = max(each.upper / exact(radius) for each, radius in zip(found, radii, strict=True))
         formula = "2η" if name == "3.6 A" else "2√η"
         holds = off <= NEAR_THE_LINE and above <= 1 + SLACK
-        checks.append(Check(f"on the line it is {formula}", f"{off:.1e} off at most, never above", f"{NEAR_THE_LINE:g}", holds, "identity"))
+        checks.append(
+            Check(f"on the line it is {formula}", f"{scientific(off)} off at most, never above", f"{NEAR_THE_LINE:g}", holds, "identity")
+        )
     return tuple(checks)
 
 

@@ -350,7 +350,7 @@ def _metrics(setting: Setting) -> Section:
 
 def _attained(setting: Setting) -> Section:
     model = Model.moment(np.linspace(-4.0, 4.0, 17), kappa=2.0, C=1.0)
-    sizes = setting.sized((100, 1000, 10_000, 100_000), (100, 10_000))
+    sizes = setting.sized((100, 1000, 10_000), (100, 10_000))
     f = np.asarray(model.f)
     outcomes = np.digitize(f, [-0.75, 0.75])
     named = {

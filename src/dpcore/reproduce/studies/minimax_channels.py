@@ -374,7 +374,7 @@ def _several(setting: Setting) -> Section:
             Check("measured errors agree with the exact variances", f"at most {worst:.1f} standard errors off", "5", worst < 5),
             Check(
                 "intervals at 1 − 0.1/k cover all k means together",
-                f"{broken.covered} of {replicates} data sets missed",
+                f"{broken.covered:,} of {replicates:,} data sets missed",
                 "at most one in ten",
                 at_most(broken.covered, replicates, 1 - CONFIDENCE),
             ),

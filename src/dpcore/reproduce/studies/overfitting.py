@@ -100,7 +100,7 @@ def _near_the_sample(setting: Setting) -> Section:
     return Section(
         TITLES[0],
         CLAIM_6,
-        f"{replicates} runs at each size of k queries about noise, ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; left n = {n}, right k = {k}.",
+        f"{replicates} runs at each size of k queries about noise, ε = {USUAL[0]:g}, δ = {USUAL[1]:g}; left n = {n:,}, right k = {k}.",
         (Figure(f"Largest of k errors, with standard errors; α at β = {BETA:g}.", tuple(panels)),),
         tuple(slopes),
         (share_check("a run has an error beyond α with probability at most β", beyond, runs, BETA),),

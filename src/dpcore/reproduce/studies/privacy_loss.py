@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpcore import accounting, local, noise
 from dpcore.reproduce.estimates import Mean, compared, mean_of
 from dpcore.reproduce.lines import computed, measured
-from dpcore.reproduce.regions import random_experiment
+from dpcore.reproduce.regions import random_experiment, scientific
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Section
 from dpcore.reproduce.setting import Setting
@@ -112,8 +112,8 @@ def _rare_losses(setting: Setting) -> Section:
         (
             Check("measured losses have their exact law", f"at most {off:.1f} standard errors off", "5 standard errors", off < FAR),
             Check(
-                f"least δ̂ ≤ P(loss > ε̂), for {tried:,} pairs of random laws and levels", f"difference at most {beyond:.1e}", "1e-14",
-                beyond < 1e-14, "identity",
+                f"least δ̂ ≤ P(loss > ε̂), for {tried:,} pairs of random laws and levels",
+                f"difference at most {scientific(beyond)}", "10⁻¹⁴", beyond < 1e-14, "identity",
             ),
             Check(
                 "the converse fails: a loss may be above ε̂ more often than δ̂", f"{max(one):.0f} times as often", "more than once",
@@ -175,8 +175,8 @@ def _mean_losses(setting: Setting) -> Section:
         (
             Check("mean losses agree with ε·tanh(ε/2) and ε + e^(−ε) − 1", f"at most {off:.1f} standard errors off", "5", off < FAR),
             Check(
-                f"no mean loss of {tried:,} random pairs is above ε·tanh(ε/2), with their exact ε", f"excess at most {beyond:.1e}",
-                "1e-14", beyond < 1e-14, "identity",
+                f"no mean loss of {tried:,} random pairs is above ε·tanh(ε/2), with their exact ε", f"excess at most {scientific(beyond)}",
+                "10⁻¹⁴", beyond < 1e-14, "identity",
             ),
             Check(
                 "ε·tanh(ε/2) ≤ 2ε(1 − e^(−ε)) ≤ 2ε² from ε = 10⁻⁶ to 700", f"at most {ratio:.4f} ε²", "½ ε²",

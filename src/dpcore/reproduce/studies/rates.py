@@ -13,7 +13,7 @@ from dpcore.distributions.tuning import l2_exponential_draws
 from dpcore.errors import ParameterError
 from dpcore.reproduce import point_masses
 from dpcore.reproduce.estimates import Mean, mean_of
-from dpcore.reproduce.rate_curves import SERIES, Curve, Curves, as_computed, exponential_l2, near
+from dpcore.reproduce.rate_curves import SERIES, Curve, Curves, as_computed, near
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Role, Section, Series, Slope, Table, floats
 from dpcore.reproduce.setting import Setting
@@ -57,7 +57,7 @@ def sections(setting: Setting) -> Iterator[Section]:
     yield _perturbed_l2(curves)
     yield _perturbed_ks(curves)
     yield _exponential(curves)
-    yield _series_draws(setting)
+    yield _series_draws(curves)
     yield _orthogonal(curves)
 
 
@@ -80,7 +80,7 @@ def _order(curve: Curve) -> str:
 def _row(distance: str, release: str, curve: Curve, remark: str = "") -> tuple[str, ...]:
     slope = curve.slope
     measured = f"{_signed(slope.measured)} ± {slope.stderr:.3f}"
-    return distance, release, _order(curve), _signed(slope.theory), measured, f"10^{round(math.log10(curve.n[-1]), 2):g}", remark
+    return distance, release, _order(curve), _signed(slope.theory), measured, f"{curve.n[-1]:,}", remark
 
 
 def _first_table(curves: Curves) -> Section:
@@ -148,31 +148,22 @@ def _at_least_as_fast(slope: Slope) -> Check:
 
 
 def _second_table(curves: Curves) -> Section:
-    curve, exponent = curves.series, -GAMMA / (2 * GAMMA + 1)
+    curve, exponential = curves.series, curves.exponential_l2
     rows = (
-        (
-            L2,
-            EXPONENTIAL,
-            f"n^{_signed(exponent)}",
-            _signed(exponent),
-            "Theorem 6.2",
-            "10^3.95",
-            "its exact sampler takes up to 9,400 records",
-        ),
+        _row(L2, EXPONENTIAL, exponential, "faster than its bound: Theorem 6.2"),
         _row(L2, "orthogonal series, with noise", curve, "minimax"),
     )
-    values = floats(curve.means[0].value * (n / curve.n[0]) ** exponent for n in curve.n)
-    slow = Series(f"{EXPONENTIAL}, by theory only", floats(curve.n), values, None, "second theory")
-    panel = Panel(RECORDS, L2, (curve.measured(), curve.through("minimax rate"), slow))
+    slow = exponential.through(f"rate of the {EXPONENTIAL}", "second theory")
+    panel = Panel(RECORDS, L2, (curve.measured(), curve.through("minimax rate"), exponential.measured("second", name=EXPONENTIAL), slow))
     return Section(
         TITLES[1],
         "In a Sobolev space of order γ, r = 1, the squared L2 distance falls like n^(−γ/(2γ+1)) for the exponential mechanism and like the "
         "minimax n^(−2γ/(2γ+1)) for orthogonal series with noise in the coefficients.",
         f"γ = {GAMMA:g}: the coefficients of the density are proportional to j^(−γ−½), so the squared bias of m terms is of the order "
-        "m^(−2γ). ε = 1. The series are measured; the exponential mechanism has a section of its own, for fewer records.",
-        (Figure("Squared L2 distance of orthogonal series, with standard errors.", (panel,)),),
-        (curve.slope,),
-        (near(curve.slope, curves.setting),),
+        "m^(−2γ). ε = 1. The exact sampler of the exponential mechanism takes fewer records; each release has a section of its own.",
+        (Figure("Squared L2 distance of both releases, with standard errors.", (panel,)),),
+        (curve.slope, exponential.slope),
+        (near(curve.slope, curves.setting), _at_least_as_fast(exponential.slope)),
         "",
         (Table("Orders of the document's table, and the measured slope.", HEADER, rows),),
     )
@@ -335,8 +326,8 @@ def _exponential(curves: Curves) -> Section:
     )
 
 
-def _series_draws(setting: Setting) -> Section:
-    curve = exponential_l2(setting)
+def _series_draws(curves: Curves) -> Section:
+    curve, setting = curves.exponential_l2, curves.setting
     lines = curve.through(f"n^(−{GAMMA:g}/{2 * GAMMA + 1:g})"), curve.exactly("expectation")
     return Section(
         TITLES[8],

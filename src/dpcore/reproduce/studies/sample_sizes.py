@@ -227,7 +227,7 @@ def _coupled_panel(setting: Setting) -> tuple[Panel, list[tuple[Mean, float]]]:
         computed("bound with one mean, ατ", sizes, one, "second theory"),
         computed("½√χ², for comparison", sizes, limit, "third"),
     )
-    return Panel("records n", "records that differ", series), list(zip(means, bounds, strict=True))
+    return Panel("records n", "records that differ", series, limits=(0.2, 500.0)), list(zip(means, bounds, strict=True))
 
 
 def _differences(n: int, b: float, stream: Stream) -> Array:
