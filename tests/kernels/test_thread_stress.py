@@ -48,6 +48,11 @@ def exact_samples() -> list[float]:
     return [*found, *map(float, order), *sampling.laplace_offset(1.7)]
 
 
+def frequencies(mechanism: local.ProjectiveGeometryResponse) -> object:
+    """Reports, and the counts of all hyperplanes."""
+    return mechanism.estimate(mechanism.privatize(CODES, rng=keyed())).value
+
+
 TASKS: dict[str, Callable[[], object]] = {
     "laplace on the pool": lambda: noise.laplace(np.tile(X, 20), 1.3, rng=keyed(), threads=3),
     "gaussian": lambda: noise.gaussian(X, 0.7, rng=keyed()),
@@ -57,6 +62,9 @@ TASKS: dict[str, Callable[[], object]] = {
     "binary response": lambda: local.BinaryResponse(1.0).privatize(CODES > 3, rng=keyed()),
     "k-ary response": lambda: local.KaryResponse(1.0, k=7).privatize(CODES, rng=keyed()),
     "finite channel": lambda: local.FiniteChannel([[1 + (x + z) % 5 for z in range(5)] for x in range(7)]).privatize(CODES, rng=keyed()),
+    "one number of a vector": lambda: local.VectorMean(1.0, -3.0, 3.0, d=5).privatize(X.reshape(-1, 5), rng=keyed(), threads=2),
+    "signs of a vector": lambda: local.VectorMean(1.0, -3.0, 3.0, d=5, method="hypercube").privatize(X.reshape(-1, 5), rng=keyed()),
+    "points of a projective space": lambda: frequencies(local.ProjectiveGeometryResponse(1.0, k=40)),
     "bounded mean": lambda: local.BoundedMean(1.0, -3.0, 3.0).privatize(X, rng=keyed()),
     "hashing": lambda: local.LocalHashing(1.0, k=7).privatize(CODES[:2000], rng=keyed()),
     "selection": lambda: selection.exponential_mechanism(X, 1.0, sensitivity=1.0, rng=keyed()),
