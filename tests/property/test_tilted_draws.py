@@ -14,6 +14,7 @@ from dpcore._exact.intervals import exactly
 from dpcore.distributions import _tilted_draws, l2_exponential
 from dpcore.distributions._series_distance import SeriesDistance
 from dpcore.distributions._tilted_draws import tilt_of, tilted_trials
+from dpcore.distributions.exponential import MOST_DRAWS
 from dpcore.testing import KeyedRandom
 from support.densities import GRID, cosines
 from support.kernels import KEY
@@ -139,6 +140,13 @@ def test_extreme_sizes(n, draws, terms, draw_terms, epsilon):
         found = l2_exponential(x, epsilon, (0, 1), draws=draws, terms=terms, draw_terms=draw_terms, max_trials=10**7)
         assert found.draws.shape == (draws,)
         assert ((found.draws >= 0) & (found.draws < 1)).all()
+
+
+def test_sums_of_cosines_fit_into_their_integers():
+    """A tilt can put all draws near an end: 2^23 of them would leave int64, and the law would be another one."""
+    assert MOST_DRAWS * _backend.COSINE_LARGEST < 2**63 <= 2 * MOST_DRAWS * _backend.COSINE_LARGEST
+    with pytest.raises(ParameterError, match=r"draws must be in \[1, 4194304\], got 8388608"):
+        l2_exponential(np.zeros(10), 100.0, (0, 1), draws=2**23, terms=1)
 
 
 def test_sizes_that_could_take_too_long_are_refused_by_public_numbers():

@@ -94,10 +94,10 @@ class Shuffle:
     def _mass(self, starts: Array, width: int) -> Array:
         """Bound P(start ≤ C < start + width) from above. The law is log-concave: it is below a geometric one that touches its middle."""
         trials = np.full_like(starts, self._others)
-        middle = np.minimum(starts + (width - 1) / 2, trials)
-        at_middle = probability(trials, middle, self._cloned)
         if width == 1:
-            return at_middle
+            return probability(trials, starts, self._cloned)
+        middle = np.minimum(starts + (width - 1) / 2, trials - 1)  # of a block that also holds what is below and above it
+        at_middle = probability(trials, middle, self._cloned)
         half_slope = np.log((trials - middle) * self._cloned / ((middle + 1) * (1 - self._cloned))) / 2
         span = np.abs(width * half_slope)
         flat = span < 1e-3  # sinh(wx)/sinh(x) ≤ w·sinh(wx)/(wx) ≤ w·(1 + (wx)²/5)

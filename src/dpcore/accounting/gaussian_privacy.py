@@ -45,7 +45,7 @@ def mu_gaussian(scale: float, sensitivity: float) -> float:
     ideal normal number, so it is post-processing.
 
     Not valid for discrete Gaussian noise, whose δ exceeds that of μ = Δ/σ: by up to a factor of 3.7 at σ = Δ/2 and of 1.007 at σ = 10Δ
-    while it is above 10^−6, and of 5.1 and 1.02 down to 10^−15. That noise is ρ-zCDP with ρ = Δ²/2σ² (`rho_gaussian`), and for one integer
+    while it is above 10^−6, and of 6.6 and 1.02 down to 10^−15. That noise is ρ-zCDP with ρ = Δ²/2σ² (`rho_gaussian`), and for one integer
     answer `discrete_gaussian_delta` has its own δ.
 
     Cost: 10 µs.

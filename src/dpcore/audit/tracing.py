@@ -118,7 +118,7 @@ class TracingAttack:
         radius = check_real("radius", radius, low=0.0, high=2.0**900, include_low=False)
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         scores, length = self.scores(records, released), float(np.linalg.norm(self._direction(released)))
-        accused: npt.NDArray[np.bool_] = scores > radius * length * math.sqrt(2 * math.log(1 / beta))
+        accused: npt.NDArray[np.bool_] = scores > radius * length * math.sqrt(-2 * math.log(beta))
         return accused
 
     def statistic(self, record: npt.ArrayLike) -> Callable[[Any], Array]:
@@ -196,7 +196,10 @@ def _numbers(name: str, values: npt.ArrayLike, dimensions: int) -> Array:
 
 
 def _support(support: npt.ArrayLike, d: int) -> npt.NDArray[np.int64]:
-    places = [check_integer("support", place, low=0, high=d - 1) for place in np.asarray(support).tolist()]
-    if not places or len(set(places)) < len(places):
-        raise ParameterError(f"support must hold at least one coordinate, and none twice, got {len(places)}")
+    array = check_array("support", support, REAL_DTYPES)
+    if array.ndim != 1 or not array.size:
+        raise ParameterError(f"support must have shape (s,) with s ≥ 1, got shape {array.shape}")
+    places = [check_integer("support", place, low=0, high=d - 1) for place in array.tolist()]
+    if len(set(places)) < len(places):
+        raise ParameterError(f"support must not hold a coordinate twice, got {len(places)} of which {len(set(places))} differ")
     return np.array(places, np.int64)

@@ -36,6 +36,8 @@ Score = Callable[[Reals], npt.ArrayLike]
 
 MOST_COSINES = 2**24
 """Cosines of one candidate."""
+MOST_DRAWS = 2**22
+"""So that a sum of rounded cosines, each below 2^40.5, fits into an int64 wherever the draws are."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,7 +97,7 @@ def l2_exponential(
     bounds : (low, high)
         Interval of the records. Do not choose it by looking at the data.
     draws : int
-        Number k of draws, ≥ 1, with draws·draw_terms ≤ 2^24. The rate of Theorem 6.2 needs the order of √n.
+        Number k of draws, in [1, 2^22], with draws·draw_terms ≤ 2^24. The rate of Theorem 6.2 needs the order of √n.
     terms : int
         Number m of coefficients of the data, in [1, 65536].
     draw_terms : int, optional
@@ -156,7 +158,7 @@ def l2_exponential(
     epsilon = check_positive("epsilon", epsilon)
     terms = check_terms("terms", terms)
     draw_terms = terms if draw_terms is None else check_terms("draw_terms", draw_terms)
-    k = check_integer("draws", draws, low=1, high=MOST_COSINES // draw_terms)
+    k = check_integer("draws", draws, low=1, high=min(MOST_DRAWS, MOST_COSINES // draw_terms))
     max_trials = check_trials(max_trials)
     check_threads(threads)
     data, box = check_line(records, bounds)

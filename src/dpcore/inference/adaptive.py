@@ -17,7 +17,7 @@ from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_int
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
 from dpcore.inference._population import deviation
-from dpcore.inference.generalization import generalization_error
+from dpcore.inference.generalization import LEAST_BETA, generalization_error
 from dpcore.privacy import Privacy
 from dpcore.rng import Stream, resolve
 from dpcore.sums import ExactSum, clamped_sum
@@ -274,7 +274,8 @@ class AdaptiveQueries(OneProcess):
         beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
         constant = check_positive("constant", constant)
         if check_choice("method", method, ("lecture", "proved")) == "proved":
-            error = generalization_error(self.epsilon, self.delta, n=self.n, beta=max(beta / self.uses, 2.0**-600))
+            each = beta / self.uses
+            error = generalization_error(self.epsilon, self.delta, n=self.n, beta=each) if each >= LEAST_BETA else 1.0
             together = float(deviation(self.scale, self.uses, self.epsilon, self.delta, 2 * beta))
             return min(self.empirical_accuracy(beta) + error, together), min(1.0, 2 * beta)
         needed = constant * -math.log(self.delta) / self.epsilon**2

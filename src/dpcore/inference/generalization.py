@@ -17,6 +17,7 @@ _COPIES = np.exp2(np.linspace(-10.0, 6.0, 129))
 _SHARES = np.exp2(np.linspace(-3.0, 3.0, 97))
 """Losses of the choice to try, in units of the one that is best if tanh were linear."""
 _MOST_COPIES = 2.0**900
+LEAST_BETA = 2.0**-600
 
 
 def generalization_error(epsilon: float, delta: float, *, n: int, beta: float) -> float:
@@ -69,7 +70,7 @@ def generalization_error(epsilon: float, delta: float, *, n: int, beta: float) -
     """
     epsilon, delta = check_positive("epsilon", epsilon), check_failure(delta)
     n = check_integer("n", n, low=1, high=MOST_RECORDS)
-    beta = check_real("beta", beta, low=2.0**-600, high=1.0, include_high=False)
+    beta = check_real("beta", beta, low=LEAST_BETA, high=1.0, include_high=False)
     copies = np.unique(np.clip(np.rint(_COPIES / beta), 1.0, _MOST_COPIES))
     choice = np.sqrt(8 * np.log(2 * copies) / n)[:, None] * _SHARES
     return min(1.0, float(error_bound(epsilon, delta, n, beta, copies[:, None], choice).min()) * _UP)

@@ -67,12 +67,12 @@ def test_the_largest_mu_at_the_ends(epsilon):
     assert profile(mu, epsilon) <= 1e-6 < profile(mu * (1 + 1e-11), epsilon)
 
 
-def test_searches_end_at_the_ends_of_float64():
-    largest = 1.7e308
-    mu = accounting.gdp_mu(largest, 1e-310)
-    assert 0 < accounting.gdp_epsilon(mu, 1e-310) <= largest
+@pytest.mark.parametrize("epsilon", [1.7e308, pytest.param(3e-308, marks=pytest.mark.long)])
+def test_searches_end_at_the_ends_of_float64(epsilon):
+    delta = 1e-300 if epsilon < 1 else 1e-310
+    mu = accounting.gdp_mu(epsilon, delta)
+    assert 0 < accounting.gdp_epsilon(mu, delta) <= epsilon
     assert accounting.gdp_epsilon(1.7e308, 0.5) == math.inf
-    assert 0 < accounting.gdp_epsilon(1e-300, 1e-302) <= 1e-299
 
 
 def test_failures_leave_the_rest_of_delta():
@@ -124,7 +124,7 @@ def test_pure_privacy_lies_below_its_gaussian_everywhere(epsilon):
 
 @pytest.mark.parametrize(
     ("scale", "epsilon", "least"),
-    [(0.5, 5.38, 2.3), (0.5, 9.6, 3.7), (1.0, 4.3, 1.8), (2.0, 2.04, 1.2), (10.0, 0.39, 1.007), (10.0, 0.74, 1.02)],
+    [(0.5, 5.38, 2.3), (0.5, 9.6, 3.7), (0.5, 17.78, 6.5), (1.0, 4.3, 1.8), (2.0, 2.04, 1.2), (10.0, 0.39, 1.007), (10.0, 0.74, 1.02)],
 )
 def test_discrete_gaussian_noise_is_not_gaussian_private(scale, epsilon, least):
     """Its δ exceeds that of μ = Δ/σ, so a ledger of kind "gdp" must not take it by its ρ; by zCDP it is what it says."""

@@ -72,6 +72,16 @@ def test_the_bound_is_just_above_its_definition(grown, allowed, n):
     assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**8))
 
 
+@pytest.mark.parametrize(("blocks", "left_out"), [(8192, 0.5), (3, 28.0), (2, 2.0)])
+def test_wide_blocks_and_narrow_windows_leave_a_bound(blocks, left_out, monkeypatch):
+    """A block counts as its first value, its probability is that below a geometric law, and what is outside of the window is charged."""
+    monkeypatch.setattr(_shuffling, "BLOCKS", blocks)
+    monkeypatch.setattr(_shuffling, "LEFT_OUT", left_out)
+    for grown, allowed, n in CASES:
+        found = accounting.shuffled_delta(log_up(Fraction(grown)), log_down(Fraction(allowed)), n=n)
+        assert by_definition(Fraction(grown), Fraction(allowed), n) <= Fraction(found)
+
+
 def test_rounding_inwards_would_be_noticed(monkeypatch):
     monkeypatch.setattr(_binomials, "RESERVE", -_binomials.RESERVE)
     monkeypatch.setattr(_shuffling, "RESERVE", -_shuffling.RESERVE)

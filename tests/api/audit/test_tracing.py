@@ -80,6 +80,12 @@ def test_an_audit_with_the_score_finds_too_little_noise_and_nothing_else():
         (([0.0, 0.0],), {"support": [0, 0]}, ParameterError),
         (([0.0, 0.0],), {"support": [2]}, ParameterError),
         (([0.0, 0.0],), {"support": [-1]}, ParameterError),
+        (([0.0, 0.0],), {"support": 1}, ParameterError),
+        (([0.0, 0.0],), {"support": [[0], [1]]}, ParameterError),
+        (([0.0, 0.0],), {"support": [[0], [1, 2]]}, ParameterTypeError),
+        (([0.0, 0.0],), {"support": [0.0]}, ParameterTypeError),
+        (([0.0, 0.0],), {"support": [True]}, ParameterTypeError),
+        (([0.0, 0.0],), {"support": "01"}, ParameterTypeError),
     ],
 )
 def test_bad_attacks_are_refused(arguments, options, error):
