@@ -108,6 +108,15 @@ def test_the_duals_by_another_solver(E):
     assert minimax.contraction_bound(epsilon, 1.0) == pytest.approx(float(proved), rel=1e-12)
 
 
+@pytest.mark.parametrize("method", ["chi2", "steinberger"])
+@pytest.mark.parametrize(("epsilon", "tv"), [(700.0, 1e-170), (700.0, 5e-324), (1.0, 1e-200), (1e-9, 1e-150), (2.0**-20, 1.0)])
+def test_small_distances_are_rounded_up(method, epsilon, tv):
+    # The square of a distance may be below the range of float64 where the bound is not.
+    least = proved_constant(epsilon) if method == "chi2" else Fraction(math.expm1(epsilon)) ** 2 * (1 - Fraction(1, 10**12))
+    assert Fraction(minimax.contraction_bound(epsilon, tv, method=method)) >= least * Fraction(tv) ** 2 * (1 - Fraction(1, 10**30))
+    assert minimax.contraction_bound(epsilon, 0.0, method=method) == 0.0
+
+
 @given(st.data())
 @settings(max_examples=25)
 def test_affinities_of_interactive_channels(data):

@@ -89,10 +89,10 @@ class Loss:
         """
         if self.kind == "power":
             return self, self.parameter * exponent
-        # Outside this range of γ, the loss equals t²/2 or γt to the last digit.
+        # Outside this range of γ, the loss equals t²/2 or γt to the last digit; a larger γ is then made up for by the factor.
         own = math.frexp(self.parameter)[1]
-        gamma = math.ldexp(self.parameter, max(min(-exponent, 1000 - own), -1000 - own))
-        return Loss("huber", gamma), 2.0 * exponent
+        shift = max(min(-exponent, 1000 - own), -1000 - own)
+        return Loss("huber", math.ldexp(self.parameter, shift)), 2.0 * exponent - max(shift + exponent, 0)
 
     @overload
     def __call__(self, t: Real) -> float: ...
@@ -338,4 +338,5 @@ def loss_of(loss: Loss, square: float, reach: float) -> float:
         return square
     if loss.kind == "huber" or loss.parameter <= 2:
         return float(loss(math.sqrt(square))) * (1 + 2.0**-48)
-    return float(reach ** (loss.parameter - 2) * square * (1 + 2.0**-40))
+    with np.errstate(over="ignore"):
+        return float(np.float64(reach) ** (loss.parameter - 2) * square * (1 + 2.0**-40)) if square > 0 else 0.0

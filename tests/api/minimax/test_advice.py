@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from dpcore.errors import ParameterError
-from dpcore.minimax import BinarySearchEstimator, Model, advise, best_linear
+from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.minimax import BinarySearchEstimator, Model, advise, best_linear, losses
 from support.minimax_models import model
 
 
@@ -76,7 +76,18 @@ def test_other_losses_and_steps():
     assert any("2-ary response" in option.name for option in found.options)
 
 
+def test_a_loss_beyond_float64_is_infinite_and_no_error():
+    found = advise(Model([-1e12, 1e12]), 1.0, 10, loss=losses.power(64), outputs=3)
+    assert found.best.risk == math.inf
+    assert found.lower.value < math.inf
+
+
 def test_refusals():
+    for outputs in (1, 1002, 2.5, "many", True):
+        with pytest.raises((ParameterError, ParameterTypeError), match="outputs"):
+            advise(model("two points"), 1.0, 10, outputs=outputs)
+    with pytest.raises(ParameterError, match=r"\bn\b"):
+        advise(model("two points"), 1.0, 2**41)
     with pytest.raises(ParameterError, match="epsilon"):
         advise(model("two points"), -1.0, 10)
     with pytest.raises(ParameterError, match=r"\bn\b"):

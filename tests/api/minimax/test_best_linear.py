@@ -15,8 +15,9 @@ from scipy.optimize import linprog
 from dpcore import local, minimax
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.minimax import ChannelMean, Model, best_linear, best_values, clipped_response, truncated_moment
-from dpcore.minimax.designs.dual import limits
-from dpcore.minimax.designs.program import best_channel
+from dpcore.minimax.designs.dual import _Column, _Members, limits
+from dpcore.minimax.designs.program import Design, best_channel
+from dpcore.minimax.spaces import certified
 from dpcore.testing import KeyedRandom
 from support.minimax_models import model
 
@@ -127,6 +128,64 @@ def test_too_large_multipliers_prove_no_more(found):
             assert wrong.on_outputs <= right.on_outputs * (1 + 1e-7)
             assert wrong.everywhere <= right.on_outputs * (1 + 1e-7)
     assert right.on_outputs == pytest.approx(design.objective, rel=1e-6)
+
+
+def h(column, v):
+    """The function of `dual` at an array of outputs."""
+    terms = column._slopes * v[:, None] + column._squares * v[:, None] ** 2 - column._charges
+    return np.where(terms < 0, (1 + column._grown) * terms, terms).sum(axis=1)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 2.0, 9.0])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_least_of_h_over_all_outputs_beside_a_dense_grid(epsilon, seed):
+    generator = np.random.default_rng(seed)
+    of = Model(generator.normal(size=7)).standard
+    members = [generator.dirichlet(np.full(7, 0.3)) * (generator.random(7) < 0.7) + 1e-3 for _ in range(3)]
+    high, low, spread = (p / p.sum() for p in members)
+    design = Design(np.zeros(1), np.ones((7, 1)), 0.1, high, low, spread, generator.normal(size=7) * 0.01, 0.02)
+    column = _Column(of, epsilon, 50, design, _Members(high, low, spread))
+    roots = np.concatenate([np.roots([a, b, -c]) for a, b, c in zip(column._squares, column._slopes, column._charges, strict=True)])
+    wide = 2 * np.abs(roots).max()
+    coarse = np.linspace(-wide, wide, 200_001)
+    near = coarse[h(column, coarse).argmin()]
+    fine = np.linspace(near - wide / 1e4, near + wide / 1e4, 200_001)
+    least = column._least()
+    assert least <= min(h(column, coarse).min(), h(column, fine).min())
+    assert least == pytest.approx(h(column, fine).min(), rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("epsilon", [1.0, 3.0])
+@pytest.mark.parametrize("n", [1, 4])
+@pytest.mark.parametrize("of", [Model([0.0, 1.0]), Model([-1.0, 0.0, 1.0], A=[[1.0, 0.0, 1.0]], b=[0.5])], ids=["coin", "rare"])
+def test_few_reports_are_used_as_well(of, n, epsilon):
+    # The modulus is flat beyond the distance of the members, which says nothing about useful outputs.
+    found = best_linear(of, epsilon, n=n, outputs=21).certificate
+    given = best_linear(of, epsilon, n=n, outputs=np.linspace(-5.0, 5.0, 41)).certificate
+    assert found.objective <= given.objective * 1.005
+    assert found.lost < 0.01
+
+
+@pytest.mark.parametrize("mass", [1e-9, 1e-12])
+def test_points_of_almost_no_mass_cost_nothing(mass):
+    # The condition's bound is below the tolerance of the solver, which then reports no price for it.
+    of = Model([0.0, 1.0, 2.0], A=[[0.0, 0.0, 1.0]], b=[mass])
+    found, coin = (best_linear(each, 1.0, n=1_000, outputs=9) for each in (of, Model([0.0, 1.0])))
+    assert found.certificate.risk == pytest.approx(coin.certificate.risk, rel=0.01)
+    assert certified.largest(of.standard, np.array([0.1, -0.1, 2.0])) == pytest.approx(0.1, abs=4 * mass)
+
+
+@pytest.mark.parametrize("epsilon", [2.0**-20, 1e-3, 1.0, 700.0])
+@pytest.mark.parametrize("n", [10, 10**12])
+def test_the_bias_of_three_outcomes_in_rationals(epsilon, n):
+    found = clipped_response(epsilon, n=n, kappa=2.0, C=1.0)
+    level, values = Fraction(found.points[2]), [Fraction(v) for v in found.channel.values]
+    means = [sum(Fraction(int(w), found.channel.denominator) * v for w, v in zip(row, values, strict=True)) for row in found.channel.rows]
+    lost = max(abs(means[0] + level), abs(means[1]), abs(means[2] - level))
+    clipping = 1 / (4 * level) if level > Fraction(1, 2) else 1 - level  # sup E(|x| − L)₊ under E x² ≤ 1
+    assert Fraction(found.bias) >= (clipping + lost) * (1 - Fraction(1, 10**15))
+    assert found.bias == pytest.approx(float(clipping), rel=1e-9)
 
 
 def test_the_channel_keeps_its_level_exactly(found):
@@ -340,6 +399,11 @@ def test_refused_problems():
         best_linear(of, 0.0, n=10)
     with pytest.raises(ParameterTypeError, match="model"):
         best_linear([0.0, 1.0], 1.0, n=10)
+    for unit in (1e-300, 1e300):
+        with pytest.raises(ParameterError, match="express f in another"):
+            best_linear(Model([0.0, unit]), 1.0, n=10)
+    with pytest.raises(ParameterError, match="level"):
+        clipped_response(1.0, n=10, kappa=2.0, C=1.0, level=1e300)
     with pytest.raises(ParameterError, match="points that are numbers"):
         best_linear(of, 1.0, n=10, outputs=3).for_records()
     with pytest.raises(ParameterError, match="values"):

@@ -6,6 +6,7 @@ import itertools
 import math
 import pickle
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -228,6 +229,34 @@ def test_verify_sees_distributions_outside_of_the_model():
     assert found.verify(narrow) > 1e-3
     with pytest.raises(ParameterError, match="must have 81 points"):
         found.verify(model("moment 1.5"))
+
+
+@pytest.mark.parametrize("loss", ["squared", losses.power(64), losses.power(0.3), losses.huber(1e-9)], ids=str)
+@pytest.mark.parametrize("unit", [1e-300, 1e-160, 1e12, 1e300])
+def test_bounds_in_any_unit_are_finite_and_verified(loss, unit):
+    of = Model([0.0, unit])
+    found = lower_bound(of, 1.0, n=1_000, loss=loss)
+    assert 0 <= found.value < math.inf
+    assert found.value <= losses.as_loss(loss)(unit / 2) * (1 + 1e-12)
+    assert found.verify(of) == 0.0
+
+
+def test_a_value_where_no_mass_is_possible_does_not_count():
+    of = Model([0.0, 1.0, 1e300], A=[[0.0, 0.0, 1.0]], b=[0.0])
+    found = lower_bound(of, 1.0, n=1_000)
+    assert found.value == pytest.approx(lower_bound(Model([0.0, 1.0]), 1.0, n=1_000).value, rel=1e-5)
+    assert found.verify(of) < 1e-15
+
+
+def test_differences_of_theta_are_those_of_the_model_and_not_of_its_rounded_form():
+    # θ of the members differs by 1e-7 of what its terms do, and subtracting the middle of the values rounds the terms.
+    f = np.array([0.1, 1.3, 2.7, 3.1])
+    of = Model(f, A=[f + np.array([0.0, 0.0, 1e-7, 0.0]), -f], b=[1.7, -1.7 + 1e-8])
+    found = lower_bound(of, 1.0, n=1_000)
+    p0, p1 = ([Fraction(mass) for mass in p.tolist()] for p in (found.p0, found.p1))
+    gap = sum(Fraction(v) * (b / sum(p1) - a / sum(p0)) for v, a, b in zip(f.tolist(), p0, p1, strict=True))
+    assert 0 < Fraction(found.difference) <= gap
+    assert found.difference == pytest.approx(float(gap), rel=1e-12)
 
 
 def test_van_trees_is_for_squared_loss():

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 from dpcore._figures import drawn_on
 from dpcore._html import rows_table
-from dpcore.errors import DpcoreError, ParameterError
+from dpcore._validation import check_integer
+from dpcore.errors import DpcoreError
 from dpcore.local import KaryResponse
+from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax._progress import Progress, Steps
-from dpcore.minimax.designs.best import OUTPUTS, best_linear
+from dpcore.minimax.designs.best import OUTPUTS, best_linear, check_count
 from dpcore.minimax.designs.clipped import clipped_response
 from dpcore.minimax.designs.fixed import best_values
 from dpcore.minimax.losses import as_loss
@@ -147,7 +149,7 @@ def advise(
     loss : Loss or {"absolute", "squared"}, default "squared"
         Loss of the absolute error.
     outputs : int, default 41
-        Number of outputs of the best linear estimator; see `best_linear`.
+        Number of outputs of the best linear estimator, in [2, 1001]; see `best_linear`.
     progress : callable, optional
         Called as progress(done, total) as estimators are made.
 
@@ -180,6 +182,7 @@ def advise(
     ('linear, any channel', True)
     """
     n, epsilon, loss = check_problem(model, epsilon, n, as_loss(loss))
+    n, outputs = check_integer("n", n, low=1, high=MOST_REPORTS), check_count(outputs)
     lower = lower_bound(model, epsilon, n=n, loss=loss)
     low, high = model.theta_range
     options = [Option("middle of the range of θ", float(loss(math.nextafter((high - low) / 2, math.inf))), None, 1)]
@@ -189,7 +192,7 @@ def advise(
     for name, make in ways.items():
         try:
             estimator, outcomes = make()
-        except (DpcoreError, ParameterError) as error:
+        except DpcoreError as error:
             left_out[name] = str(error)
         else:
             options.append(Option(name, float(estimator.risk_bound(loss)), estimator, outcomes))

@@ -42,6 +42,8 @@ FEW, NARROWED = 8, 6.0
 WIDE, TIGHT = 2.0, 1.1
 """Reach of the first grid of outputs in units of that of one bit, and of the second in units of the largest output used."""
 STAGES = WIDENINGS + 5
+LARGEST_UNIT = 440
+"""Outputs of a channel are at most 2^500, and 2^20 times the range of θ for the smallest ε."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,18 +232,28 @@ def best_linear(
     width = whole_range(standard)
     if not width > CONSTANT * np.abs(standard.f).max():
         raise ParameterError("the functional of the model must not be constant: every distribution then has the same θ")
+    if abs(exponent) > LARGEST_UNIT:
+        raise ParameterError(
+            f"the functional of the model must have a range between 2^-{LARGEST_UNIT} and 2^{LARGEST_UNIT}, so that float64 holds squared "
+            f"errors; its unit is 2^{exponent}: express f in another one"
+        )
     steps = Steps(progress, STAGES)
     lower = lower_bound(model, epsilon, n=n)
     steps.advance()
     scale = max(times_power_of_two(lower.value, -2 * exponent), 1e-280)
     if isinstance(outputs, (int, np.integer)) and not isinstance(outputs, bool):
-        count = check_integer("outputs", outputs, low=2, high=MOST_OUTPUTS)
+        count = check_count(outputs)
         design = _searched(standard, epsilon, n, count, scale, width, steps)
     else:
         design = best_channel(standard, epsilon, n, np.ldexp(_given(outputs), -exponent), scale)
     found = _estimator(model, epsilon, n, design, lower)
     steps.finish()
     return found
+
+
+def check_count(outputs: Any) -> int:
+    """Return a number of outputs, checked."""
+    return check_integer("outputs", outputs, low=2, high=MOST_OUTPUTS)
 
 
 def _given(outputs: Any) -> Array:
@@ -256,8 +268,10 @@ def _given(outputs: Any) -> Array:
 def _searched(model: Model, epsilon: float, n: int, count: int, scale: float, width: float, steps: Steps) -> Design:
     """Solve for wide outputs, then for those that reach as far as is used, then for outputs near the used ones."""
     z0 = expansion(epsilon)
-    pair = largest_difference_tv(model, z0 / math.sqrt(n))
-    reach = WIDE * z0 * max(pair.slope / 2, width / 2**20)
+    radius = min(z0 / math.sqrt(n), 1.0)
+    pair = largest_difference_tv(model, radius)
+    # The slope is 0 where the radius is no restriction. The mean slope up to there is not; it is twice the slope if the modulus is √r.
+    reach = WIDE * z0 * max(pair.slope / 2, pair.value / (4 * radius), width / 2**20)
     best = _first(model, epsilon, n, reach, count, scale)
     for _ in range(WIDENINGS):
         steps.advance()
@@ -306,7 +320,7 @@ def _best_reach(best: Design, model: Model, epsilon: float, n: int, count: int, 
         try:
             designs.append(best_channel(model, epsilon, n, _grid(reach * 2**power, count), scale))
         except DpcoreError:
-            return math.inf
+            return 1e3 * best.objective  # the search fits parabolas, which infinity would break
         return designs[-1].objective
 
     minimize_scalar(objective, bounds=(-NARROWED, 0.5), method="bounded", options={"xatol": 1e-3, "maxiter": 24})

@@ -395,7 +395,7 @@ class ChannelMeanOnModel:
         Cost: about 60 linear programs for each side.
         """
         error = math.nextafter(1.0 - check_confidence(confidence), 0.0)
-        rounding = 4 * math.ulp(max(abs(self.mean.center), float(np.abs(self.mean.values).max())))
+        rounding = (len(self.mean.values) + 4) * math.ulp(max(abs(self.mean.center), float(np.abs(self.mean.values).max())))
         return self._up(self._moments.deviation(error)) + rounding
 
     def error_curve(self, aim: Aim) -> ErrorCurve:

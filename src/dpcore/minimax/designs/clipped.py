@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from scipy.optimize import minimize_scalar
 
+from dpcore._exact.intervals import fraction_up
 from dpcore._validation import check_integer, check_positive, check_real
+from dpcore.errors import ParameterError
 from dpcore.local import FiniteChannel, KaryResponse
 from dpcore.local._parameters import check_epsilon
 from dpcore.minimax._binomial import MOST_REPORTS
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
     from dpcore.minimax.spaces.matrices import Array
 
 DECADES = 30.0
+LARGEST_LEVEL = 2.0**440
+"""Outputs of a channel are at most 2^500, and 2^22 times the level for the smallest ε."""
 
 
 def clipped_response(epsilon: float, *, n: int, kappa: float, C: float, level: float | None = None) -> ChannelMean:
@@ -78,13 +83,21 @@ def clipped_response(epsilon: float, *, n: int, kappa: float, C: float, level: f
         )
         level = math.exp(log_norm + float(found.x))
     level = check_positive("level", level)
+    if level > LARGEST_LEVEL:
+        raise ParameterError(f"level must be at most 2^440, so that float64 holds squared errors, got {level}")
     channel = FiniteChannel.at_level(rows, epsilon)
     exact = channel.channel()
     output = level / float(exact[2, 2] - exact[2, 0])
     valued = FiniteChannel(channel.rows, epsilon=epsilon, values=(-output, 0.0, output))
-    bias = clipping.bias(level) + level * 2.0**-40
+    bias = clipping.bias(level) + _lost(channel, level, output)
     moment = _moment(level, norm, exact) * (1 + 2.0**-40)
     return ChannelMean(valued, points=(-level, 0.0, level), bias=bias, second_moment=moment)
+
+
+def _lost(channel: FiniteChannel, level: float, output: float) -> float:
+    """Return by how much the mean of a report differs from a clipped record at most, in rationals: it is linear between −L, 0 and L."""
+    means = (Fraction(int(row[2]) - int(row[0]), channel.denominator) * Fraction(output) for row in channel.rows)
+    return fraction_up(max(abs(mean - Fraction(level) * sign) for mean, sign in zip(means, (-1, 0, 1), strict=True)))
 
 
 def _moment(level: float, norm: float, rows: Array) -> float:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 SHARES = (0.0, 1e-6, 1e-4, 1e-2)
 """Shares of (p⁺ + p⁻)/2 that are mixed into q, so that its mass is nowhere much smaller than theirs."""
 UNIT = 2.0**-52
+FAR = 1e150
+"""No output is larger."""
+BLOCK = 1 << 22
+"""Factors that are held in memory at a time."""
 
 
 class Limits(NamedTuple):
@@ -74,13 +78,17 @@ class _Column:
 
     def __init__(self, model: Model, epsilon: float, n: int, design: Design, members: _Members) -> None:
         unit = design.objective or 1.0
+        b, both = max(design.bias, 0.0), members.high + members.low
         self._grown = math.expm1(epsilon) if epsilon < 600 else math.inf
         self._squares = members.spread / (n * unit)
-        self._slopes = design.bias * (members.high - members.low) / unit
+        self._slopes = b * (members.high - members.low) / unit
+        self._sizes = b * both / unit
+        """Magnitudes of the slopes before the members were subtracted: masses are rounded, and sum to 1 up to rounding."""
         self._charges = design.charges / unit
         self._unit = unit
         gain = float(model.f @ (members.low - members.high))
-        self._base = (design.bias * gain - design.bias**2) / unit - 16 * UNIT * (abs(design.bias * gain) + design.bias**2) / unit
+        rounding = (model.size + 16) * UNIT * (float(np.abs(model.f) @ both) + b)
+        self._base = b / unit * (gain - rounding - certified.lost(model, abs(gain)) - b)
 
     def _bound(self, least: float, charges: Array) -> float:
         """Return the bound if h ≥ least: a lower τ, by −least in all, makes h ≥ 0, because ψ grows at least as fast as its argument."""
@@ -93,7 +101,7 @@ class _Column:
             return self.everywhere()
         v = outputs[:, None]
         terms = self._slopes * v + self._squares * v**2 - self._charges
-        sizes = np.abs(self._slopes * v) + self._squares * v**2 + np.abs(self._charges)
+        sizes = np.abs(self._sizes * v) + self._squares * v**2 + np.abs(self._charges)
         factors = np.where(terms < 0, 1 + self._grown, 1.0)
         values = (factors * terms).sum(axis=1) - self._rounding((factors * sizes).sum(axis=1), sizes.sum(axis=1))
         return max(self._bound(float(values.min()), self._charges), self._public())
@@ -107,33 +115,38 @@ class _Column:
     def _public(self) -> float:
         """Return the bound with a τ so small that every term of h is ≥ 0 at every v: it needs no privacy."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            vertex = np.where(self._slopes == 0, 0.0, -(self._slopes**2) / (4 * self._squares)) * (1 + 8 * UNIT)
+            slopes = np.abs(self._slopes) + (len(self._slopes) + 16) * UNIT * self._sizes
+            vertex = np.where(slopes == 0, 0.0, -(slopes**2) / (4 * self._squares)) * (1 + (len(slopes) + 16) * UNIT)
         charges = np.minimum(self._charges, vertex)
         return self._bound(0.0, charges) if np.isfinite(charges).all() else 0.0
 
     def _least(self) -> float:
-        """Return a lower bound of h over all real v. It is a sum of quadratics between the roots of its terms."""
-        alpha, beta, gamma = self._squares, self._slopes, -self._charges
-        left, right = _negative(alpha, beta, gamma)
+        """Return a lower bound of h over all real v.
+
+        Between the roots of its terms and 0, h is a quadratic, and so is the bound of its rounding errors, which is subtracted first.
+        """
+        left, right = _negative(self._squares, self._slopes, -self._charges)
         active = left < right
-        ends = np.unique(np.concatenate([left[active], right[active]]))
+        ends = np.unique(np.concatenate([left[active], right[active], [0.0]]))
         ends = ends[np.isfinite(ends)]
-        places = np.concatenate([[-math.inf], ends, [math.inf]])
-        middles = np.concatenate([[ends[0] - 1], (ends[:-1] + ends[1:]) / 2, [ends[-1] + 1]]) if len(ends) else np.zeros(1)
-        inside = active & (left < middles[:, None]) & (middles[:, None] < right)
-        factors = 1 + self._grown * inside
-        A, B, C = factors @ alpha, factors @ beta, factors @ gamma
-        with np.errstate(divide="ignore", invalid="ignore"):
-            vertex = np.where(A > 0, -B / (2 * A), 0.0)
-        v = np.clip(vertex, np.maximum(places[:-1], -1e300), np.minimum(places[1:], 1e300))
-        if (A < 0).any() or ((A == 0) & (B != 0)).any():
+        low, high = np.concatenate([[-FAR], ends]), np.concatenate([ends, [FAR]])
+        middles = np.concatenate([[2 * ends[0] - 1], (ends[:-1] + ends[1:]) / 2, [2 * ends[-1] + 1]])
+        step, least = max(1, BLOCK // len(left)), math.inf
+        for first in range(0, len(middles), step):
+            part = slice(first, first + step)
+            inside = active & (left < middles[part, None]) & (middles[part, None] < right)
+            least = min(least, self._least_of(1 + self._grown * inside, low[part], high[part], np.sign(middles[part])))
+        return least
+
+    def _least_of(self, factors: Array, low: Array, high: Array, sign: Array) -> float:
+        """Return the least of some pieces, with the factor of each term on each piece."""
+        lost = self._rounding(factors, np.ones_like(factors))
+        A, C = (factors - lost) @ self._squares, -(factors @ self._charges) - lost @ np.abs(self._charges)
+        B = factors @ self._slopes - sign * (lost @ self._sizes)
+        if (A <= 0).any():
             return -math.inf
-        values = A * v**2 + B * v + C
-        sizes = np.stack([alpha, np.abs(beta), np.abs(gamma)])
-        weighted, plain = (
-            np.atleast_2d(f) @ sizes.T @ np.stack([v**2, np.abs(v), np.ones_like(v)]) for f in (factors, np.ones(len(alpha)))
-        )
-        return float((values - self._rounding(np.diag(weighted), plain[0])).min())
+        v = np.clip(-B / (2 * A), low, high)
+        return float((A * v**2 + B * v + C).min())
 
     def _rounding(self, weighted: Array, plain: Array) -> Array:
         """Bound the rounding error of h. A term near one of its roots may have been taken with the wrong factor."""

@@ -189,7 +189,7 @@ class Moments:
         rest = gain - 2 * mean / n * self._means - (upper - lower) * self._errors
         constant = -left * right + mean**2 / n + upper * (right + room) + lower * (room - left)
         # Roundings of s and t in the slope, and of the sums.
-        slack = room * (abs(chord) + 2 * abs(mean) / n) + 16 * UNIT * (
+        slack = room * (abs(chord) + 2 * abs(mean) / n + upper + lower) + 16 * UNIT * (
             abs(left * right) + mean**2 / n + abs(upper * right) + abs(lower * left)
         )
         return certified.largest(model, rest) + constant + slack, solution.value_of(p)

@@ -19,6 +19,8 @@ LEAST_SLACK = 1e-9
 """A model whose conditions leave less room than this has no inside."""
 LEAST_LOSS = 1e-6
 """Share of a difference between members that could not be repaired which may be due to the solver."""
+LOOSE = 1e-8
+"""A program is refined if its bound exceeds the value that it attains by more, in units of the functional."""
 _centres: WeakKeyDictionary[Model, Array | None] = WeakKeyDictionary()
 
 
@@ -86,13 +88,18 @@ class Maximiser:
         frame, shape = frame_of(direction, self._possible)
         if not self._region.below.shape[0] and not self._region.free.any():
             place = int((self._region.image.T @ shape).argmax())  # for a hull, the maximum is at a vertex
-            return self._up(frame, shape, np.zeros(0)), self._region.image[:, [place]].toarray()[:, 0]
+            return self._up(frame, dual_bound(self._region, shape, np.zeros(0))), self._region.image[:, [place]].toarray()[:, 0]
         solution = self._program.maximise(shape @ self._member, refined=self._refined)
-        return self._up(frame, shape, solution.duals), solution.value_of(self._member)
+        bound = dual_bound(self._region, shape, solution.duals)
+        if not self._refined and bound - solution.value > LOOSE:
+            # A condition with a bound below the tolerance of the solver has no price there.
+            solution = self._program.maximise(shape @ self._member, refined=True)
+            bound = min(bound, dual_bound(self._region, shape, solution.duals))
+        return self._up(frame, bound), solution.value_of(self._member)
 
-    def _up(self, frame: Frame, shape: Array, duals: Array) -> float:
-        """Return the bound in the units of the direction, rounded up."""
-        found = frame.difference(dual_bound(self._region, shape, duals))
+    def _up(self, frame: Frame, bound: float) -> float:
+        """Return a bound in the units of the direction, rounded up."""
+        found = frame.difference(bound)
         return frame.origin + found + 4 * 2.0**-53 * (abs(frame.origin) + abs(found))
 
     def bound(self, direction: Array, duals: Array) -> float:

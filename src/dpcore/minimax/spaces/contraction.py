@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._exact.intervals import Interval, exactly, exp
-from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real
+from dpcore._validation import REAL_DTYPES, TINY_NORMAL, check_array, check_choice, check_real
 from dpcore.errors import ParameterError
 from dpcore.minimax.spaces.matrices import Array, plain
 
@@ -110,6 +110,10 @@ def contraction_bound(epsilon: float, tv: Any, *, method: str = "chi2") -> Any:
     if not ((distances >= 0) & (distances <= 1)).all():
         raise ParameterError("tv must hold numbers in [0, 1], and one is outside")
     if check_choice("method", method, METHODS) == "chi2":
-        return plain(chi2_constant(epsilon) * np.square(distances) * (1 + ROUNDING))
-    with np.errstate(over="ignore"):
-        return plain(np.square(min(2.0, math.exp(epsilon)) * math.expm1(epsilon) * distances) * (1 + ROUNDING))
+        # c first: the square of a distance may be too small for float64 where the bound is not.
+        found = chi2_constant(epsilon) * distances * distances
+    else:
+        with np.errstate(over="ignore"):
+            found = np.square(min(2.0, math.exp(epsilon)) * math.expm1(epsilon) * distances)
+    least = np.where((distances > 0) & (epsilon > 0), TINY_NORMAL, 0.0)
+    return plain(np.maximum(found * (1 + ROUNDING), least))

@@ -8,6 +8,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dpcore._exact.intervals import Interval, exactly, exp, fraction_up, log, sqrt
 from dpcore._validation import check_choice
 from dpcore.errors import DpcoreError, ParameterError
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 METHODS = ("best", "lecam", "van_trees", "steinberger")
 PRECISE = 1e-13
-"""Relative difference that `verify` allows."""
+"""More than the relative rounding errors of the last formulas."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,8 +97,8 @@ class LowerBound:
         """
         if model.size != len(self.p0):
             raise ParameterError(f"model must have {len(self.p0)} points, as many as p0 and p1, got {model.size}")
-        proof = _Proof(model.f, self.p0, self.p1, self.epsilon, self.n, self.loss)
-        if not self.value * (1 - PRECISE) <= proof.risk(self.method, self.distance):
+        proof = _Proof(model, self.p0, self.p1, self.epsilon, self.n, self.loss)
+        if not self.value <= proof.risk(self.method, self.distance):
             raise DpcoreError("the bound does not follow from its two distributions: it may be for another model")
         return max(excess(model, self.p0), excess(model, self.p1))
 
@@ -156,43 +158,54 @@ def lower_bound(model: Model, epsilon: float, *, n: int, loss: Loss | str = "squ
     if chosen == "van_trees" and not (loss.kind == "power" and loss.parameter == 2.0):
         raise ParameterError(f"method 'van_trees' is for squared loss only, got {loss}")
     frame, standard = model.frame, model.standard
-    scaled, power = loss.scaled(frame.exponent)
+    scaled, _ = loss.scaled(frame.exponent)
     constant = chi2_constant(epsilon)
     slope = min(math.sqrt(2.0), math.exp(epsilon) / math.sqrt(2.0)) * math.expm1(epsilon) * math.sqrt(n)
     best = best_candidate(standard, Problem(epsilon, n, constant, slope, scaled), chosen)
     lost = certified.lost(standard, float(standard.f @ (best.p1 - best.p0)))
-    proof = _Proof(standard.f, best.p0, best.p1, epsilon, n, scaled, lost=lost)
-    value = times_power_of_two(proof.risk(best.method, best.distance) * (1 - PRECISE), power)
+    proof = _Proof(model, best.p0, best.p1, epsilon, n, loss, lost=lost)
+    value = _below(proof.risk(best.method, best.distance))
     if best.method == "steinberger":
         constant = contraction_bound(epsilon, 1.0, method="steinberger")
-    difference = frame.difference(proof.gap) * (1 - PRECISE)
+    difference = _below(frame.difference(proof.gap))
     return LowerBound(value, best.method, best.distance, best.p0, best.p1, difference, proof.tv, constant, proof.eta, epsilon, n, loss)
+
+
+def _below(value: float) -> float:
+    """Return a float below a value that is known up to its last digits, or that is beyond the range of float64."""
+    return math.nextafter(value * (1 - PRECISE), 0.0)
 
 
 class _Proof:
     """What two distributions prove about risks. Distances are rationals, or intervals of 128 bits.
 
+    θ is measured in the unit of the model's standard form, in which no power of a difference overflows, but without its rounding.
+
     Parameters
     ----------
-    f : ndarray
-        The functional.
+    model : Model
+        The model, whose functional counts.
     p0, p1 : ndarray
         The two distributions.
     epsilon, n, loss : float, int and Loss
         The problem.
     lost : float
-        What is subtracted from the difference of θ.
+        What is subtracted from the difference of θ, in the unit of the standard form.
 
     Attributes
     ----------
     gap, tv : float
-        The difference of θ, rounded down, and the total variation distance, rounded up.
+        The difference of θ in the unit of the standard form, rounded down, and the total variation distance, rounded up.
     """
 
-    def __init__(self, f: Array, p0: Array, p1: Array, epsilon: float, n: int, loss: Loss, *, lost: float = 0.0) -> None:
+    def __init__(self, model: Model, p0: Array, p1: Array, epsilon: float, n: int, loss: Loss, *, lost: float = 0.0) -> None:
         self._pair = _rational(p0), _rational(p1)
         steps = [b - a for a, b in zip(*self._pair, strict=True)]
-        gap = sum((Fraction(v) * step for v, step in zip(f.tolist(), steps, strict=True)), Fraction(0)) - Fraction(lost)
+        # Where no mass is possible the value does not count, however large.
+        values = np.where(model.possible, model.f, model.frame.origin).tolist()
+        gap = sum((Fraction(v) * step for v, step in zip(values, steps, strict=True)), Fraction(0))
+        gap = gap / Fraction(2) ** model.frame.exponent - Fraction(lost)
+        loss, self._power = loss.scaled(model.frame.exponent)
         self._exact_tv, self._constant = sum(map(abs, steps), Fraction(0)) / 2, proved_constant(epsilon)
         self._ratio = _largest_ratio(*self._pair, exactly(exp(Interval.of(epsilon, PRECISION)).high))
         self.gap, self.tv = max(-fraction_up(-gap), 0.0), fraction_up(self._exact_tv)
@@ -221,6 +234,9 @@ class _Proof:
 
     def risk(self, method: str, distance: str) -> float:
         """Return the bound of a method, up to 1e-13."""
+        return times_power_of_two(self._standard_risk(method, distance), self._power)
+
+    def _standard_risk(self, method: str, distance: str) -> float:
         problem, gap = self._problem, self.gap
         if method == "lecam":
             return float(problem.lecam(gap, self._exponent))
