@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dpcore import _backend, local
 from dpcore.bench.benchmark import Benchmark, Plan, Side
 from dpcore.bench.noise import copy
-from dpcore.minimax import BinarySearchEstimator, Model, optimal_channel
+from dpcore.minimax import BestLinear, BinarySearchEstimator, Model, best_linear, clipped_response, dp_level, optimal_channel
 
 Array = npt.NDArray[Any]
 EPSILON = 1.0
@@ -22,6 +22,8 @@ MANY = 10**7
 """Number of reports for which a step is tuned."""
 INTERVALS = 200
 """N of the timed estimators."""
+SEVERAL_BITS, DESIGNED, OUTPUTS = 3.0, 10**4, 41
+"""ε, number of reports and number of outputs of the best linear estimator."""
 SOLVER = "clarabel"
 """What the extra `minimax` installs."""
 
@@ -195,6 +197,37 @@ def _tuned(points: int = 100) -> Benchmark:
     )  # fmt: skip
 
 
+def design(model: Model) -> BestLinear:
+    """Find the best linear estimator for ten thousand reports at ε = 3, where several bits a report count."""
+    return best_linear(model, SEVERAL_BITS, n=DESIGNED, outputs=OUTPUTS)
+
+
+def check_design(found: BestLinear) -> None:
+    """Raise unless the channel keeps its level and the certified numbers are in order, near each other and below three outcomes' risk."""
+    proved, level = found.certificate, dp_level(found.mean.channel.channel())
+    three = clipped_response(SEVERAL_BITS, n=DESIGNED, kappa=2.0, C=1.0).risk_bound(n=DESIGNED)
+    line = found.for_records().risk_bound(n=DESIGNED)
+    if not proved.lower.value <= proved.risk <= proved.objective <= line * (1 + 1e-9) <= min(three, 4.5 * proved.lower.value):
+        raise AssertionError(
+            f"best linear: {proved.lower.value:.4g}, {proved.risk:.4g}, {proved.objective:.4g}, {line:.4g} and {three:.4g} are not in order"
+        )
+    if not (proved.everywhere <= proved.on_outputs <= proved.objective <= proved.on_outputs * (1 + 1e-4) and proved.lost < 0.05):
+        raise AssertionError(
+            f"best linear: {proved.objective:.6g} is above {proved.on_outputs:.6g} of its outputs and {proved.everywhere:.6g} of all"
+        )
+    if level > SEVERAL_BITS + 1e-12:
+        raise AssertionError(f"best linear: the level of the channel is {level!r}")
+
+
+def _designed(points: int = 200) -> Benchmark:
+    """From a model of 200 points to the best linear estimator with 41 outputs, certified."""
+    return Benchmark(
+        group="minimax", name=f"best_linear, {points} points, K={OUTPUTS}", size=1, unit="call", package=SOLVER,
+        inputs=lambda: Model.moment(np.linspace(-30.0, 30.0, points), kappa=2.0, C=1.0), ours=lambda made: partial(design, made),
+        check=lambda _made, result: check_design(result), character="whole", quick=False,
+    )  # fmt: skip
+
+
 def _end_to_end(records: int) -> Benchmark:
     """From the model to the estimate on two cores."""
     threads = min(2, _backend.default_threads())
@@ -227,4 +260,5 @@ def minimax_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     yield _packed(10 * plan.size)
     yield _build()
     yield _tuned()
+    yield _designed()
     yield _end_to_end(plan.size)

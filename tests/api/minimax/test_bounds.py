@@ -259,6 +259,25 @@ def test_differences_of_theta_are_those_of_the_model_and_not_of_its_rounded_form
     assert found.difference == pytest.approx(float(gap), rel=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 700.0])
+@pytest.mark.parametrize("n", [30, 300])
+def test_van_trees_on_a_segment_by_quadrature(n, epsilon):
+    # The Bayes risk for n binary reports and the prior cos² on the segment of the bound, by sums over counts and a fine grid.
+    # No bound of this method may exceed it; the information of the prior is much of what decides that at small n.
+    found = lower_bound(Model([0.0, 1.0]), epsilon, n=n, method="van_trees")
+    s = np.linspace(-1.0, 1.0, 4_001)
+    prior = np.cos(np.pi * s / 2) ** 2
+    plus = 1 / (1 + math.exp(-epsilon))
+    theta = (found.p0[1] + found.p1[1]) / 2 + s * (found.p1[1] - found.p0[1]) / 2
+    reports = (1 - plus) + theta * (2 * plus - 1)
+    joint = prior / prior.sum() * binom.pmf(np.arange(n + 1)[:, None], n, reports)
+    marginal = joint.sum(axis=1)
+    mean = joint @ theta / np.maximum(marginal, 1e-300)
+    bayes = float((joint * (theta - mean[:, None]) ** 2).sum())
+    assert found.value <= bayes * (1 + 1e-6)
+    assert found.value >= 0.4 * bayes  # of the right size
+
+
 def test_van_trees_is_for_squared_loss():
     with pytest.raises(ParameterError, match="squared loss only"):
         lower_bound(model("simplex"), 1.0, n=10, loss="absolute", method="van_trees")

@@ -135,7 +135,8 @@ class _Column:
         for first in range(0, len(middles), step):
             part = slice(first, first + step)
             inside = active & (left < middles[part, None]) & (middles[part, None] < right)
-            least = min(least, self._least_of(1 + self._grown * inside, low[part], high[part], np.sign(middles[part])))
+            factors: Array = np.where(inside, 1 + self._grown, 1.0)
+            least = min(least, self._least_of(factors, low[part], high[part], np.sign(middles[part])))
         return least
 
     def _least_of(self, factors: Array, low: Array, high: Array, sign: Array) -> float:
