@@ -159,6 +159,12 @@ def test_intervals_of_a_search_of_many_outcomes_cover(n, matrix, f, confidence):
     assert worst_of_kary(n, matrix, f, confidence) >= Fraction(confidence)
 
 
+def test_two_reports_that_hardly_lie_need_half_of_the_level_for_each_side():
+    """Markov's inequality is nearly an equality here: an e-value at the whole level misses too often."""
+    matrix = np.array([[1e8, 1.0, 1.0], [1.0, 1e8, 1.0], [1.0, 1.0, 1e8]]) / (1e8 + 2)
+    assert worst_of_kary(2, matrix, [0.0, 1.0, 3.0], 0.5) >= Fraction(1, 2)
+
+
 def test_an_expectation_over_a_part_of_the_model_does_not_cover(monkeypatch):
     """The broken twin: E r under the two ends of the model only, instead of every member with this θ."""
     n, matrix, f = 9, np.array([[3.0, 1.0, 1.0], [1.0, 1.0, 3.0], [1.0, 3.0, 1.0]]) / 5, [0.0, 1.0, 0.5]

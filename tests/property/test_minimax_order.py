@@ -38,9 +38,9 @@ def pairs_of_bounds(of: Model) -> list[tuple[float, float]]:
     for radius in RADII:
         found += [modulus_tv(of, radius), modulus_hellinger(of, radius)]
         found.append(modulus_hellinger(of, radius, channel=local.KaryResponse(1.0, k=of.size)))
-    found.append(lower_bound(of, 1.0, n=10_000).modulus)
-    found.append(upper_bound(of, 1.0, n=10_000).modulus)
-    bounds = [(each.value, each.upper) for each in found]
+    high = upper_bound(of, 1.0, n=10_000)
+    bounds = [(each.value, each.upper) for each in (*found, high.modulus)]
+    bounds.append((lower_bound(of, 1.0, n=10_000).value, high.value))
     try:
         certificate = optimal_channel(of, 1.0, n=10_000).certificate
     except DpcoreError:  # a constant functional, or conditions that leave a solver no certificate

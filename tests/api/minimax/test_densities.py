@@ -95,6 +95,13 @@ def test_laplace_noise_on_clamped_numbers_is_private(epsilon):
     assert laplace(2 / epsilon)(found.z, found.x) - laplace(2 / epsilon)(found.z, found.other) == pytest.approx(found.value)
 
 
+def test_a_ratio_may_be_largest_between_two_reports():
+    peak = lambda z, x: x * (1 - np.abs(z - 0.5))  # noqa: E731
+    found = density_level(peak, inputs=[0.0, 1.0], outputs=[0.0, 1.0], slope=1.0)
+    assert (found.value, found.upper) == (0.5, 1.0)
+    assert density_level(peak, inputs=[0.0, 1.0], outputs=[0.5]).value == 1.0
+
+
 def test_laplace_noise_on_unclamped_numbers_is_not():
     # Beispiel 1.7 (c)
     unclamped = lambda z, x: -0.5 * np.abs(z - x)  # noqa: E731

@@ -144,7 +144,7 @@ def test_a_bias_far_from_0_is_rounded_up():
     """center + ℓ − f in floats loses more than the bias itself."""
     rng = np.random.default_rng(2)
     for scale in (1.0, 1e9, 1e16):
-        for _ in range(20):
+        for _ in range(7):
             f = scale + rng.uniform(-0.5, 0.5, 4)
             ell, center = rng.uniform(-0.5, 0.5, 4), float(scale + rng.uniform(-1e-3, 1e-3))
             found = LinearEstimator(ell, 1.0, center=center).on(Model(f), n=10).bias

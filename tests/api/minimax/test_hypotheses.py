@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpcore.minimax import (
     tv,
     tv_of_products,
 )
+from dpcore.minimax.programs.program import Program
 from dpcore.minimax.spaces.products import Bounds
 
 seeds = st.integers(0, 2**32 - 1)
@@ -173,6 +175,24 @@ def test_the_test_of_an_affinity_errs_as_seldom_as_it_says(n):
         found.decide([1, 2])
     with pytest.raises(ParameterError, match="n must be"):
         found.error_bound(0)
+
+
+def test_multipliers_that_favour_one_error_change_neither_the_test_nor_its_bound(monkeypatch):
+    """r is found up to a factor that a solver's multipliers leave; the errors of the test are made equal again."""
+    f = np.linspace(-1.0, 1.0, 3)
+    low, high = Model(f, [f], [-0.3]), Model(f, [-f], [-0.1])
+    channel = local.KaryResponse(1.5, k=3)
+    right = affinity_of_models(low, high, channel=channel)
+    solve = Program.maximise
+
+    def lopsided(program, *arguments, **keys):
+        found = solve(program, *arguments, **keys)
+        return replace(found, rates=found.rates * [4.0, 1.0])
+
+    monkeypatch.setattr(Program, "maximise", lopsided)
+    found = affinity_of_models(low, high, channel=channel)
+    assert found.weights == pytest.approx(right.weights, abs=1e-6)
+    assert found.upper == pytest.approx(right.upper, abs=1e-9)
 
 
 def test_models_that_exclude_each_other_have_no_affinity():
