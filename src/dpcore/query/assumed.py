@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from dpcore._validation import check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 
+LARGEST = 2.0**1000
 MEANINGS = {
     "n": "rows of the table, or of each group",
     "mean": "the mean of the column",
@@ -42,7 +42,7 @@ class Assumed:
                 known = "; ".join(f"{name}: {meaning}" for name, meaning in MEANINGS.items())
                 raise ParameterError(f"assume has {key!r}, but what can be assumed is {known}")
         low = {"n": 1.0, "variance": 0.0}
-        return cls({key: check_real(f"assume[{key!r}]", value, low=low.get(key, -math.inf), high=math.inf) for key, value in given.items()})
+        return cls({key: check_real(f"assume[{key!r}]", value, low=low.get(key, -LARGEST), high=LARGEST) for key, value in given.items()})
 
     def known(self, key: str) -> float:
         """One of the numbers; raises `ParameterError` if it is not assumed."""

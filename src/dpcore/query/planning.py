@@ -86,17 +86,19 @@ class Target:
         if cells != ALL:
             cells = check_integer("cells", cells, low=1, high=2**40)
         if half_width is not None:
-            return cls(check_real("half_width", half_width, low=0.0, high=math.inf, include_low=False), None, confidence, cells)
+            return cls(_size("half_width", half_width), None, confidence, cells)
         if not isinstance(relative, tuple | list) or len(relative) != 2:
             raise ParameterTypeError(f"relative must be a share and an assumed answer, such as (0.05, 400), got {relative!r}")
-        share = check_real("relative[0]", relative[0], low=0.0, high=math.inf, include_low=False)
-        return cls(
-            share * abs(check_real("relative[1]", relative[1], low=-math.inf, high=math.inf)) or _no_answer(), share, confidence, cells
-        )
+        share = _size("relative[0]", relative[0])
+        answer = check_real("relative[1]", relative[1], low=-math.inf, high=math.inf, include_low=False, include_high=False)
+        if answer == 0:
+            raise ParameterError("relative[1], the assumed answer, must not be 0: no ε gives a share of 0")
+        return cls(_size("relative[0]·relative[1]", share * abs(answer)), share, confidence, cells)
 
 
-def _no_answer() -> float:
-    raise ParameterError("relative[1], the assumed answer, must not be 0: no ε gives a share of 0")
+def _size(name: str, value: object) -> float:
+    """Return a half-width or a share that is positive and finite."""
+    return check_real(name, value, low=0.0, high=math.inf, include_low=False, include_high=False)
 
 
 class Planning:
@@ -140,7 +142,8 @@ class Planning:
 
     def half_width(self, epsilon: float, target: Target, cells: int, assumed: Assumed | None = None) -> float:
         """How far a number may be off, in the unit of the answer or in rows; raises `ParameterError` or `JobError` if that is not known."""
-        confidence = float(1 - Fraction(1 - target.confidence) / cells)
+        # of the float64 numbers in (0, 1) whose complement is one as well; upwards, which makes it wider
+        confidence = max(float(1 - Fraction(1 - target.confidence) / cells), 2.0**-53)
         estimator = self.estimator(epsilon, min(confidence, math.nextafter(1.0, 0.0)))
         try:
             found = estimator.half_width(self._assumed if assumed is None else assumed)

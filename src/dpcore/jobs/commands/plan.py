@@ -77,7 +77,7 @@ def sized(text: str, plannings: Sequence[Planning]) -> dict[str, Any]:
     try:
         plan = sample_size(planning, width=2 * target.half_width, confidence=target.confidence, cells=target.cells)
     except ParameterError as error:
-        raise JobError(f"--rows {text!r}: {error}") from None
+        raise JobError(f"--rows {text!r}, which is half of a width: {error}") from None
     return {
         "name": planning.query.name,
         "kind": planning.query.kind,

@@ -261,6 +261,7 @@ def test_frames_plan_the_same():
         ({"half_width": 0}, ParameterError, "half_width must be positive"),
         ({"relative": 5}, ParameterTypeError, "relative must be a share and an assumed answer"),
         ({"relative": (0.1, 0)}, ParameterError, "must not be 0"),
+        ({"half_width": math.inf}, ParameterError, "half_width must be"),
         ({"half_width": 1, "cells": 0}, ParameterError, "cells must be"),
         ({"half_width": 1, "confidence": 1.0}, ParameterError, "confidence must be in (0.0, 1.0)"),
         ({"half_width": 1, "assume": {"rows": 3}}, ParameterError, "assume has 'rows', but what can be assumed is n"),
@@ -350,7 +351,11 @@ def test_fifty_towns_and_four_age_groups(place):
         (["--rows", "mean cost: 5%"], '--rows must be like "NAME: 20"'),
         (["--rows", "mean cost: 0"], "half_width must be positive"),
         (["--rows", "visits: 1e-3"], "the noise, which does not depend on the number of rows"),
-        (["--rows", "mean cost: 1e-14"], "is met by no n from 1 to"),
+        (["--rows", "mean cost: 1e-14"], "is met by none that was tried of the n from 1 to"),
+        (["--rows", "mean cost: 1e999"], "half_width must be positive and finite"),
+        (["--target", "mean cost: 1e999"], "half_width must be positive and finite"),
+        (["--target", "mean cost: 1e20% of 1e300"], "relative[0]·relative[1] must be positive and finite"),
+        (["--target", "mean cost: 8", "--assume", "n=1e999"], "assume['n'] must be"),
         (["--assume", "n"], "--assume must be KEY=NUMBER such as n=10000, got 'n'"),
         (["--assume", "rows=3"], "--assume: assume has 'rows'"),
     ],
@@ -359,6 +364,13 @@ def test_targets_that_cannot_be_are_refused(place, arguments, words):
     done = place.dpcore("plan", "job.toml", *arguments)
     assert done.code == 2
     assert words in done.said
+
+
+def test_the_smallest_confidence_has_a_plan(place):
+    """1 − 10^-302 is 1 in float64, which is no probability of error."""
+    done = place.dpcore("plan", "job.toml", "--json", "--rows", "mean cost: 5 @ 1e-300%", "--target", "visits: 5 @ 1e-300%")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["rows"][0]["rows"] < 1000
 
 
 def test_rows_that_a_target_needs_with_the_epsilon_of_the_job(place):
