@@ -168,7 +168,9 @@ def sample_size(
     >>> sample_size(BinaryResponse(1.0), width=0.04).n
     11349
     """
-    aim = _aim(rmse, width, power, confidence)
+    if "n" in assumed:
+        raise ParameterError("n is what sample_size finds and must not be given; epsilon_for takes it")
+    aim = _aim(rmse, width, power, confidence, assumed)
     curve = _curve_of(thing, aim, assumed)
     epsilon_at = _given_epsilon(curve, epsilon)
     low, high = curve.sizes
@@ -238,7 +240,9 @@ def epsilon_for(
     >>> epsilon_for(BoundedMean(1.0, 0.0, 100.0), n=10_000, rmse=1.0)
     Plan(epsilon=1.1, n=10,000: root mean square error = 0.998961, 1.00652 at epsilon=1.09)
     """
-    aim = _aim(rmse, width, power, confidence)
+    if "epsilon" in assumed:
+        raise ParameterError("epsilon is what epsilon_for finds and must not be given; sample_size takes it")
+    aim = _aim(rmse, width, power, confidence, assumed)
     curve = _curve_of(thing, aim, assumed)
     n = check_integer("n", n, low=curve.sizes[0], high=curve.sizes[1])
     first, last = _places(curve.epsilons)
@@ -260,12 +264,12 @@ def epsilon_for(
     return _plan("epsilon", n, grid(found), aim, curve, error(found), below, math.nan if found == first else error(found - 1))
 
 
-def _aim(rmse: object, width: object, power: object, confidence: object) -> Aim:
+def _aim(rmse: object, width: object, power: object, confidence: object, assumed: Iterable[str]) -> Aim:
     given: dict[Measure, object] = dict(zip(MEASURES, (rmse, width, power), strict=True))
     named = [(measure, value) for measure, value in given.items() if value is not None]
     if len(named) != 1:
-        what = "none" if not named else " and ".join(measure for measure, _ in named)
-        raise ParameterError(f"exactly one of rmse, width and power must be given, got {what}")
+        what = " and ".join(measure for measure, _ in named) or ", ".join(assumed) or "none"
+        raise ParameterError(f"exactly one of rmse, width (twice a half-width) and power must be given, got {what}")
     measure, value = named[0]
     confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
     high = 1.0 if measure == "power" else math.inf

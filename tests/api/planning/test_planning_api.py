@@ -305,6 +305,15 @@ def test_measures_that_a_thing_has_not_are_refused(thing, measure, message):
         sample_size(thing, epsilon=0.5, **{measure: 0.5})
 
 
+def test_other_names_of_a_target_and_what_is_found_are_refused():
+    with pytest.raises(ParameterError, match=r"width \(twice a half-width\) and power must be given, got half_width"):
+        sample_size(BinaryResponse(1.0), half_width=0.02)
+    with pytest.raises(ParameterError, match="n is what sample_size finds"):
+        sample_size(BinaryResponse(1.0), n=100, width=0.02)
+    with pytest.raises(ParameterError, match="epsilon is what epsilon_for finds"):
+        epsilon_for(BinaryResponse(1.0), n=100, epsilon=1.0, width=0.02)
+
+
 def test_epsilon_is_required_where_the_thing_has_none():
     with pytest.raises(ParameterError, match="epsilon must be given"):
         sample_size(Mean(radius=1.0), rmse=0.1)
