@@ -88,6 +88,23 @@ def test_a_band_of_two_cells_covers(n, share, epsilon, kind, target, confidence)
     assert cdf_coverage(n, share, epsilon, kind, target, confidence) >= confidence - 1e-9
 
 
+def test_the_widths_are_those_of_the_theorems():
+    """2e^(−2nd²) is the tail for draws, and e^(−2(A + 1)d²) for both sides of each of some masses of a beta law."""
+    for n, tail in itertools.product((1, 7, 10**12), (0.9, 0.05, 1e-15)):
+        assert 2 * math.exp(-2 * n * _simultaneous.dkw_width(n, tail) ** 2) == pytest.approx(tail, rel=1e-6)
+        assert 2 * math.exp(-2 * n * _simultaneous.dkw_width(n, tail) ** 2) <= tail
+        d = _simultaneous.dkw_width_of_beta(n, 5, tail)
+        assert 5 * 2 * math.exp(-2 * (n + 1) * d**2) == pytest.approx(tail, rel=1e-6)
+
+
+def test_the_two_walks_of_a_band_stay_within_its_width_at_once():
+    """Three cells have a walk of one step from each end: the probability that either leaves has a closed form."""
+    for scale, tail in itertools.product((0.1, 1.0, 2e6), (0.5, 0.05, 1e-9)):
+        width = _simultaneous.count_sums_width("laplace", scale, 3, tail)
+        alone = math.exp(-width / scale)
+        assert tail / 1.5 <= alone * (2 - alone) <= tail
+
+
 def test_bands_without_the_noise_or_without_the_sample_do_not_cover(monkeypatch):
     """Two broken twins: the width of the noise is 0, and the band of the sample is given for the population."""
     with monkeypatch.context() as broken:
@@ -247,7 +264,14 @@ def test_bands_of_draws_from_a_posterior_cover(k, prior, shares, n, target, conf
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(
     ("k", "epsilon", "shares", "n"),
-    [(1, 20.0, (0.5, 0.5), 1), (3, 5.0, (0.0, 0.5, 0.5), 4), (2, 1e-3, (1.0, 0.0), 3), (3, 2.0, (0.3, 0.7), 30)],
+    [
+        (1, 20.0, (0.5, 0.5), 1),
+        (3, 5.0, (0.0, 0.5, 0.5), 4),
+        (2, 1e-3, (1.0, 0.0), 3),
+        (3, 2.0, (0.3, 0.7), 30),
+        (1, 700.0, (1e-9, 1 - 1e-9), 2),
+        (4, 1.0, (0.25, 0.25, 0.5), 2),
+    ],
 )
 @pytest.mark.some(3)
 def test_bands_of_draws_near_in_distance_cover(k, epsilon, shares, n, target, confidence):
@@ -320,7 +344,7 @@ def test_the_noise_of_a_series_stays_within_its_width(terms):
 
 def test_the_band_of_a_series_of_one_term_has_a_closed_form():
     """n records at 0 and 1, one term: the largest error is at the ends, √2 times that of the coefficient."""
-    for n, share, epsilon, target in itertools.product((1, 3, 30), (0.0, 0.5), (1e-3, 20.0), TARGETS):
+    for n, share, epsilon, target in itertools.product((1, 3, 30), (0.0, 1e-9, 0.5), (1e-3, 20.0), TARGETS):
         released = SeriesRelease(Privacy(epsilon), n, BOX, np.zeros(1))
         half = float(np.diff(released.density_band(0.9, target=target)(0.3))[0]) / 2 / math.sqrt(2)
         scale, weights = released._scale() / n, stats.binom.pmf(np.arange(n + 1), n, share)

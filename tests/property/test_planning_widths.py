@@ -91,6 +91,8 @@ def test_no_count_has_wider_limits_of_clopper_and_pearson(n, confidence):
     low, high = share_limits(counts, n, (1 - confidence) / 2)
     true, planned = float((high - low).max()), curves._widest(n, confidence)
     assert true <= planned <= true * (1 + 1e-5) + (2 / n if n > curves.LISTED else 0.0)
+    # what is proved for every count is more than the widest interval that was seen
+    assert n <= curves.LISTED or planned >= -float(special.ndtri((1 - confidence) / 2)) / math.sqrt(n) + 2 / n
 
 
 def test_the_limits_are_as_far_from_their_counts_as_is_proved():

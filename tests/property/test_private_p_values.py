@@ -122,6 +122,40 @@ def test_p_values_and_intervals_of_means_are_two_sides_of_one_thing(n, scale, ki
         assert float(weights @ (law.cdf(half - moved) - law.cdf(-half - moved))) >= confidence - 1e-12
 
 
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("share", [0.0, 1e-9, 0.03, 0.5, 1.0])
+@pytest.mark.parametrize("n", [1, 2, 12])
+@pytest.mark.some(12)
+def test_p_values_of_means_are_valid_under_the_hypothesis(n, share, scale, kind):
+    """P(p ≤ t) ≤ t: records at −1 and 1, whose sum has a binomial law, and noise of a known law, for p that falls with the distance."""
+    law = stats.laplace(scale=scale) if kind == "laplace" else stats.norm(scale=scale)
+    ones = np.arange(n + 1)
+    weights, sums = stats.binom.pmf(ones, n, share), 2.0 * ones - n
+    for target, t in itertools.product(("sample", "population"), (0.9, 0.3, 0.05, 1e-9)):
+
+        def value_at(apart, target=target):
+            return estimate(kind, apart / n, scale, n).p_value(0.0, target=target)
+
+        low, high = 0.0, 1e4 * (scale + n)
+        for _ in range(80):
+            middle = (low + high) / 2
+            low, high = (low, middle) if value_at(middle) <= t else (middle, high)
+        moved = np.zeros(n + 1) if target == "sample" else sums - n * (2 * share - 1)
+        assert float(weights @ (law.sf(high - moved) + law.cdf(-high - moved))) <= t * (1 + 1e-6)
+
+
+def test_a_p_value_of_the_sample_is_not_one_of_the_population():
+    """The broken twin: with 50 fair records and little noise it rejects far too often."""
+    n, scale = 50, 1.0
+    ones = np.arange(n + 1)
+    low = scale * math.log(1 / 0.05)
+    assert estimate("laplace", low * 1.001 / n, scale, n).p_value(0.0) <= 0.05
+    moved = 2.0 * ones - n
+    law = stats.laplace(scale=scale)
+    assert float(stats.binom.pmf(ones, n, 0.5) @ (law.sf(low - moved) + law.cdf(-low - moved))) > 0.5
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("unit", [2.0**-900, 1e-200, 1e200, 2.0**900])

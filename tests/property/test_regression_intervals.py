@@ -35,14 +35,35 @@ def coverage_of_one(x2: float, xy: float, scales: tuple[float, float], n: int, c
     return total
 
 
-@pytest.mark.parametrize("confidence", [0.5, 0.95])
+@pytest.mark.parametrize("confidence", [0.1, 0.5, 0.95])
 @pytest.mark.parametrize(
     ("x2", "xy", "scales"),
-    [(1.0, 0.5, (1e-3, 1e-3)), (2.0, -2.0, (0.3, 0.1)), (3.0, 0.0, (1.0, 1.0)), (50.0, 49.0, (9.0, 13.0)), (1e-9, 1e-9, (1.0, 1.0))],
+    [
+        (1e-12, -1e-12, (1e-9, 1e-9)),
+        (1e12, 3e11, (1.0, 1e6)),
+        (7.0, 7.0, (2.0, 2.0)),
+        (7.0, 1e-6, (1e-6, 2.0)),
+        (4.0, -4.0, (1.2, 0.4)),
+        (1.0, 0.5, (1e-3, 1e-3)),
+        (2.0, -2.0, (0.3, 0.1)),
+        (3.0, 0.0, (1.0, 1.0)),
+        (50.0, 49.0, (9.0, 13.0)),
+        (1e-9, 1e-9, (1.0, 1.0)),
+    ],
 )
 @pytest.mark.some(2)
 def test_an_interval_of_one_coefficient_covers(x2, xy, scales, confidence):
     assert coverage_of_one(x2, xy, scales, 3, confidence) >= confidence - 0.015  # of the quadrature's step
+
+
+@pytest.mark.parametrize("confidence", [0.1, 0.5, 0.95])
+def test_an_interval_covers_where_the_noise_is_in_the_matrix_alone(confidence):
+    """Over the noise in X'X on a fine grid: with 50 nodes a quadrature would see only some of a small interval."""
+    values, hits = np.linspace(-7, 7, 4001), []
+    for z in values:
+        low, high = RegressionLimits(np.array([[7.0 + 2.0 * z]]), np.array([7.0]), (2.0, 1e-9), 3, 1.0)(confidence, "sample")[0]
+        hits.append(low <= 1.0 <= high)
+    assert float(stats.norm.pdf(values)[hits].sum() * (values[1] - values[0])) >= confidence - 0.004
 
 
 def simulated(x: np.ndarray, y: np.ndarray, scales: tuple[float, float], confidence: float, runs: int, *, claimed=None) -> float:
