@@ -243,7 +243,7 @@ class Ledger:
 
         Parameters
         ----------
-        amount : Privacy, Uses, float, or a sequence of these
+        amount : Privacy, Uses, GaussianPrivacy, float, or a sequence of these
             As in `spend`.
 
         Returns
@@ -265,7 +265,7 @@ class Ledger:
 
         Parameters
         ----------
-        amount : Privacy, Uses, float, or a sequence of these
+        amount : Privacy, Uses, GaussianPrivacy, float, or a sequence of these
             As in `spend`.
 
         Returns

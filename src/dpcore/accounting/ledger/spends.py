@@ -26,7 +26,7 @@ class Budget:
     Attributes
     ----------
     epsilon : float or None
-        Σε of a ledger of kind "basic". None for kind "zcdp".
+        Σε of a ledger of kind "basic". None for other kinds.
     delta : float
         Σδ. For kinds "zcdp" and "gdp" this is the δ of releases that may fail, without the δ of a conversion to (ε, δ).
     rho : float or None
