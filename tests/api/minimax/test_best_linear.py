@@ -232,6 +232,19 @@ def test_deviations_are_bounded_for_the_worst_distributions(found):
     assert found.margin(0.95) < 3.2 * math.sqrt(found.risk_bound())
 
 
+@pytest.mark.parametrize("confidence", [0.6, 0.99])
+def test_a_margin_is_chernoffs_with_half_of_the_error_on_each_side(confidence):
+    n, rates, of = 200, np.geomspace(0.01, 50.0, 3_000), Model([0.0, 1.0])
+    found = best_linear(of, 1.0, n=n, outputs=3)
+    rows, values, center = found.channel, found.mean.values, found.mean.center
+    needed = []
+    for sign, p in itertools.product((-1.0, 1.0), np.linspace(0.0, 1.0, 21)):
+        law = (1 - p) * rows[0] + p * rows[1]
+        cumulants = np.log(np.exp(sign * rates[:, None] * (values + center - p)) @ law)
+        needed.append(float(((cumulants + math.log(2 / (1 - confidence)) / n) / rates).min()))
+    assert max(needed) * (1 - 1e-4) <= found.margin(confidence) <= 1.1 * max(needed)
+
+
 def multinomial(n: int, q) -> list[tuple[tuple[int, ...], float]]:
     counts = [c for c in itertools.product(range(n + 1), repeat=len(q)) if sum(c) == n]
 
@@ -294,6 +307,14 @@ def test_bounds_on_the_line_hold_on_every_grid(kappa, epsilon):
     dense = mean.on(Model.moment(np.linspace(-60.0, 60.0, 2401), kappa=kappa, C=1.0), n=2_000)
     assert dense.bias >= 0.98 * mean.bias
     assert dense.second_moment >= 0.98 * mean.second_moment
+
+
+def test_records_beyond_a_short_grid_cost_their_distance():
+    # Unbiased up to 3, so the worst distribution has its mass at 0 and 6: sup E(|x| − 3)₊ = 1/12 under E x² ≤ 1.
+    mean = best_linear(Model.moment(np.linspace(-3.0, 3.0, 13), kappa=2.0, C=1.0), 1.0, n=10**8, outputs=5).for_records()
+    assert mean.bias == pytest.approx(1 / 12, rel=0.02)
+    wide = mean.on(Model.moment(np.linspace(-12.0, 12.0, 97), kappa=2.0, C=1.0), n=10**8)
+    assert 0.98 * mean.bias <= wide.bias <= mean.bias
 
 
 def test_three_outcomes_have_the_risk_of_their_formula():
