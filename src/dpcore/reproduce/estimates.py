@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,18 @@ def mean_of(replicates: Numbers) -> Mean:
     """
     values = np.asarray(replicates, np.float64)
     return Mean(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)))
+
+
+def proportion(successes: int, n: int) -> Mean:
+    """Share of n trials, with a standard error as if one or more had succeeded: none of n is not never.
+
+    Examples
+    --------
+    >>> proportion(0, 100), proportion(50, 100)
+    (Mean(value=0.0, stderr=0.01), Mean(value=0.5, stderr=0.05))
+    """
+    share = successes / n
+    return Mean(share, math.sqrt(max(share * (1 - share), 1 / n) / n))
 
 
 def log_slope(x: Numbers, y: Numbers, stderr: Numbers | None = None) -> tuple[float, float]:

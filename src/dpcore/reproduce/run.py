@@ -118,7 +118,7 @@ def run(names: Sequence[str], setting: Setting, *, progress: Progress | None = N
 
     Notes
     -----
-    Cost: from half a minute to ten minutes for a study on two cores, a few seconds for each with `Setting(quick=True)`.
+    Cost: from some seconds to a minute for a study, a few seconds for each with `Setting(quick=True)`.
 
     Examples
     --------

@@ -12,7 +12,7 @@ import pytest
 from dpcore import local
 from dpcore.minimax import Bounds
 from dpcore.reproduce import Setting, open_records, products, scope
-from dpcore.reproduce.studies import minimax, minimax_bounds, minimax_channels, minimax_tests
+from dpcore.reproduce.studies import limits, minimax, minimax_bounds, minimax_channels, minimax_tests
 
 pytest.importorskip("clarabel")
 QUICK = Setting(3, quick=True)
@@ -24,6 +24,7 @@ def broken(section) -> set[str]:
 
 
 CHEAP = {
+    "contraction": (lambda: limits._contraction(QUICK), 5),
     "exchange": (lambda: minimax_tests._exchange(QUICK), 3),
     "chain": (lambda: products.chain("t", QUICK), 3),
     "records": (lambda: products.records("t", QUICK), 5),
@@ -172,6 +173,20 @@ def test_a_modulus_with_another_constant_is_noticed(monkeypatch):
     assert "ω_TV(ε) is min(1, Kε)" in broken(scope.discontinuity("t", QUICK))
     monkeypatch.setattr(scope, "modulus_hellinger", lambda model, radius, channel: modulus_hellinger(model, 1.5 * radius, channel=channel))
     assert len(broken(scope.one_bit_scope("t", QUICK))) >= 2
+
+
+def test_a_constant_that_some_channel_exceeds_is_noticed(monkeypatch):
+    from dpcore.minimax import contraction_bound
+
+    def twin(epsilon, tv, *, method="chi2"):
+        if method != "chi2":
+            return contraction_bound(epsilon, tv, method=method)
+        return math.expm1(epsilon) ** 2 / math.exp(epsilon) * tv**2
+
+    monkeypatch.setattr(limits, "contraction_bound", twin)
+    assert "χ² and both divergences are at most c·tv²" in broken(limits._contraction(QUICK))
+    monkeypatch.setattr(limits, "contraction_bound", lambda *a, **k: 1.02 * contraction_bound(*a, **k))
+    assert broken(limits._contraction(QUICK)) == {"and no smaller c would do"}
 
 
 # Open records

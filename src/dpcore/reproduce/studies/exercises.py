@@ -14,7 +14,7 @@ from dpcore.inference import functional_regression, linear_regression, mean_lowe
 from dpcore.inference.functional import coefficient_sensitivity
 from dpcore.mechanisms import Gaussian
 from dpcore.reproduce.draws import normals, signs
-from dpcore.reproduce.estimates import Mean, compared, mean_of, share_check
+from dpcore.reproduce.estimates import Mean, compared, mean_of, proportion, share_check
 from dpcore.reproduce.lines import computed, measured
 from dpcore.reproduce.real_data import COLUMNS, visits
 from dpcore.reproduce.registry import Study
@@ -301,8 +301,7 @@ def _trade_off(setting: Setting) -> Section:
             inside, others = inside + int(accused[:n].sum()), others + int(accused[n:].sum())
             errors.append(float(np.square(released).sum()))
         risks.append(mean_of(errors))
-        share = inside / (runs * n)
-        caught.append(Mean(share, math.sqrt(max(share * (1 - share), 1 / (runs * n)) / (runs * n))))
+        caught.append(proportion(inside, runs * n))
     exact = [d / n + d * (Gaussian(level, delta, sensitivity=2 * math.sqrt(d)).scale / n) ** 2 for level in levels]
     bounds = [mean_lower_bound(level, delta, n=n, d=d, radius=1.0).value for level in levels]
     allowed = [min(1.0, math.exp(level) * beta + delta) for level in levels]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dpcore import noise
 from dpcore.reproduce.draws import normals
-from dpcore.reproduce.estimates import Mean, mean_of
+from dpcore.reproduce.estimates import mean_of, proportion
 from dpcore.reproduce.lines import computed, measured
 from dpcore.reproduce.regions import scientific
 from dpcore.reproduce.registry import Study
@@ -121,7 +121,7 @@ def _tails(setting: Setting) -> Section:
         series = []
         for k, role, line in ((16, "measured", "theory"), (64, "second", "second theory")):
             draws = np.abs(noise.laplace(np.zeros((runs, k)), 1.0, rng=setting.stream("tails", norm, k)))
-            found = [_share(_exceeds(draws, norm, level)) for level in levels]
+            found = [proportion(int(_exceeds(draws, norm, level).sum()), runs) for level in levels]
             bound = [k * math.exp(-level) if norm == "squares" else k ** -(level - 1) for level in levels]
             series += [
                 measured(f"k = {k}", levels, found, role),  # type: ignore[arg-type]
@@ -162,11 +162,6 @@ def _exceeds(draws: Array, norm: str, level: float) -> npt.NDArray[np.bool_]:
         (np.square(draws).sum(axis=1) > k * level**2) if norm == "squares" else (draws.max(axis=1) > level * math.log(k))
     )
     return above
-
-
-def _share(found: npt.NDArray[np.bool_]) -> Mean:
-    share = float(found.mean())
-    return Mean(share, math.sqrt(max(share * (1 - share), 1 / len(found)) / len(found)))
 
 
 # Lemma A.8

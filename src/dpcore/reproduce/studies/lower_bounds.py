@@ -16,7 +16,7 @@ from dpcore.audit import TracingAttack
 from dpcore.inference import mean_lower_bound
 from dpcore.mechanisms import Gaussian
 from dpcore.reproduce.draws import normals, signs
-from dpcore.reproduce.estimates import Mean, compared, mean_of, share_check
+from dpcore.reproduce.estimates import Mean, compared, mean_of, proportion, share_check
 from dpcore.reproduce.lines import computed, measured
 from dpcore.reproduce.registry import Study
 from dpcore.reproduce.results import Check, Figure, Panel, Section
@@ -134,7 +134,7 @@ def _betrayed(setting: Setting) -> Section:
     inside = {level: _accused(setting, n, d, level, runs, beta) for level in levels}
     exact = _accused(setting, n, d, math.inf, runs, beta)
     strangers, total = sum(found[2] for found in (*inside.values(), exact)), runs * n * (len(levels) + 1)
-    caught = [_share(found[0], runs * n) for found in inside.values()]
+    caught = [proportion(found[0], runs * n) for found in inside.values()]
     sums = [found[1] for found in inside.values()]
     allowed = [min(1.0, math.exp(level) * beta + DELTA) for level in levels]
     panels = (
@@ -173,11 +173,6 @@ def _betrayed(setting: Setting) -> Section:
         "The sum of the scores is 2d/3 for every unbiased mean, whatever its noise. What noise changes is the length of M − p, against "
         "which each score is judged: an accurate M makes scores large, and so privacy makes M inaccurate.",
     )  # fmt: skip
-
-
-def _share(successes: int, n: int) -> Mean:
-    share = successes / n
-    return Mean(share, math.sqrt(max(share * (1 - share), 1 / n) / n))
 
 
 def _accused(setting: Setting, n: int, d: int, epsilon: float, runs: int, beta: float) -> tuple[int, Mean, int]:
