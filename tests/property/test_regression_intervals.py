@@ -57,6 +57,7 @@ def test_an_interval_of_one_coefficient_covers(x2, xy, scales, confidence):
 
 
 @pytest.mark.parametrize("confidence", [0.1, 0.5, 0.95])
+@pytest.mark.some(1)
 def test_an_interval_covers_where_the_noise_is_in_the_matrix_alone(confidence):
     """Over the noise in X'X on a fine grid: with 50 nodes a quadrature would see only some of a small interval."""
     values, hits = np.linspace(-7, 7, 4001), []

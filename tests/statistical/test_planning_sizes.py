@@ -205,15 +205,15 @@ def test_a_linear_estimator_meets_the_target_at_n_for_the_worst_distribution():
 
 def test_intervals_of_a_linear_estimator_are_as_narrow_as_planned():
     found = truncated_moment(1.0, n=3000, kappa=2.0, C=1.0)
-    plan = sample_size(found, width=2.0, confidence=0.9)
+    plan = sample_size(found, width=3.0, confidence=0.9)
     ends = np.array([found.estimate(Aggregate(found.channel, plan.n, np.array([c]))).interval(0.9) for c in range(plan.n + 1)])
-    assert (ends[:, 1] - ends[:, 0]).max() <= 2.0
-    assert found.error_curve(Aim("width", 2.0, 0.9)).error(math.floor(0.95 * plan.n), 1.0) > 2.0
+    assert (ends[:, 1] - ends[:, 0]).max() <= 3.0
+    assert found.error_curve(Aim("width", 3.0, 0.9)).error(math.floor(0.95 * plan.n), 1.0) > 3.0
     certain = LinearEstimator([-1.0, 1.0], 1.0, bias=0.0)
-    exact = sample_size(certain, width=0.4)
+    exact = sample_size(certain, width=0.7)
     for n, wide in ((exact.n, False), (math.floor(0.95 * exact.n), True)):
         ends = np.array([certain.estimate(Aggregate(certain.channel, n, np.array([c]))).interval() for c in range(n + 1)])
-        assert ((ends[:, 1] - ends[:, 0]).max() > 0.4) == wide
+        assert ((ends[:, 1] - ends[:, 0]).max() > 0.7) == wide
 
 
 # Models
