@@ -159,6 +159,8 @@ def _informative(setting: Setting) -> Section:
         Series(convergence.NAMES[d], floats(sizes), floats(each.mean), floats(each.stderr), role)
         for (d, each), role in zip(found.items(), ROLES, strict=True)
     ]
+    last_l2 = float(found["l2"].mean[-1])
+    shown.append(Series("ε_n of the squared L2 distance", floats(sizes), floats(last_l2 * rate / l2[-1] for rate in l2), None, "theory"))
     factors = [
         Series(convergence.NAMES[d], floats(sizes), floats(each.factors), None, role)
         for (d, each), role in zip(measured.items(), ROLES, strict=True)
