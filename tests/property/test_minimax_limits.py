@@ -64,7 +64,7 @@ def check(seed: int) -> None:
         assert estimator.bias == pytest.approx(bias, rel=1e-6, abs=1e-9 * np.abs(values).max())
         assert risk <= (bias**2 + largest(of, rows @ values**2) / n) * (1 + 1e-6)
         measured = simulate_risk(estimator, estimator.worst, replicates=20_000, rng=KeyedRandom(seed.to_bytes(32, "big")))
-        assert measured.value - 5.5 * measured.stderr <= risk
+        assert measured.value - 5.5 * measured.stderr <= risk * (1 + 1e-12)  # a constant estimate has no standard error
         assert risk <= measured.value + 5.5 * measured.stderr + 1e-5 * risk
         assert lower.value <= measured.value + 5.5 * measured.stderr + 1e-5 * risk
         if vertices is not None:

@@ -167,6 +167,13 @@ def test_few_reports_are_used_as_well(of, n, epsilon):
     assert found.lost < 0.01
 
 
+def test_outputs_far_smaller_than_the_first_ones_are_found():
+    # One report at ε = 0.2 about heavy tails: the first grid is so coarse that a constant is the best on it.
+    of = Model.moment(np.concatenate([[-100.0, -30.0], np.linspace(-5.0, 5.0, 7), [300.0, 1000.0]]), kappa=1.5, C=500.0)
+    found, bit = best_linear(of, 0.2, n=1, outputs=9), best_values(of, minimax.optimal_channel(of, 0.2, n=1), n=1)
+    assert found.certificate.objective <= (bit.bias**2 + bit.second_moment) * 1.001
+
+
 def test_points_of_almost_no_mass_cost_nothing():
     # The condition's bound is below the tolerance of the solver, which then reports no price for it.
     of = Model([0.0, 1.0, 2.0], A=[[0.0, 0.0, 1.0]], b=[1e-12])

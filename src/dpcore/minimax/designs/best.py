@@ -41,6 +41,8 @@ FEW, NARROWED = 8, 6.0
 """Up to this many outputs, their reach is searched, down to 2^−6 of the first one."""
 WIDE, TIGHT = 2.0, 1.1
 """Reach of the first grid of outputs in units of that of one bit, and of the second in units of the largest output used."""
+WORTH = 1e-3
+"""Nearer outputs are tried again if they were better by this share."""
 STAGES = WIDENINGS + 5
 LARGEST_UNIT = 440
 """Outputs of a channel are at most 2^500, and 2^20 times the range of θ for the smallest ε."""
@@ -281,11 +283,24 @@ def _searched(model: Model, epsilon: float, n: int, count: int, scale: float, wi
         best = _better(best, model, epsilon, n, _grid(2 * reach, count), scale)
     if count <= FEW:
         best = _best_reach(best, model, epsilon, n, count, scale)
-    for grid in (_tightened, _near_used):
-        outputs = grid(best, count)
-        if outputs is not None:
-            best = _better(best, model, epsilon, n, outputs, scale)
-        steps.advance()
+    # Where reports tell little, useful outputs are far smaller than the first ones, of which then only 0 is used.
+    reach = float(best.outputs[-1])
+    for _ in range(NARROWINGS):
+        if _used(best).sum() > 1:
+            break
+        reach /= 8
+        best = _better(best, model, epsilon, n, _grid(reach, count), scale)
+    for _ in range(NARROWINGS):
+        before, outputs = best.objective, _tightened(best, count)
+        if outputs is None:
+            break
+        best = _better(best, model, epsilon, n, outputs, scale)
+        if best.objective > before * (1 - WORTH):
+            break
+    steps.advance()
+    if (outputs := _near_used(best, count)) is not None:
+        best = _better(best, model, epsilon, n, outputs, scale)
+    steps.advance()
     return best
 
 
