@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_every_pair_of_bounds_is_within_the_goal():
         assert 0 < lower <= upper
         assert 1 <= ratio <= GOAL
         assert script.line(name, epsilon, n, type("Both", (), {"lower": lower, "upper": upper, "ratio": ratio})) == row + "\n"
+
+
+def test_the_picture_shows_the_table(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    from pictures import alike
+
+    found = {case: SimpleNamespace(lower=numbers(row)[0], upper=numbers(row)[1]) for case, row in zip(CASES, ROWS, strict=True)}
+    drawn = (ROOT / "docs" / "images" / "meeting-bounds.svg").read_text(encoding="utf-8")
+    assert alike(script.picture(found), drawn)
+    found["moment-2", 1.0, 10**6].lower /= 2
+    assert not alike(script.picture(found), drawn)
 
 
 def check(case):

@@ -63,7 +63,7 @@ def sample_size_lower_bound(epsilon: float, delta: float, *, d: int, alpha: floa
     --------
     >>> from dpcore import inference
     >>> inference.sample_size_lower_bound(0.1, 0.0, d=256, alpha=0.5), inference.sample_size_needed(0.1, 1e-9, d=256, alpha=0.5)
-    (88, 72229)
+    (114, 86284)
     """
     epsilon, delta = check_real("epsilon", epsilon, low=0.0, high=700.0), check_failure(delta)
     d = check_integer("d", d, low=1, high=2**40)

@@ -45,7 +45,7 @@ class UniformityTest:
     --------
     >>> from dpcore.planning import UniformityTest, sample_size
     >>> sample_size(UniformityTest(0.5, d=100, delta=1e-6), epsilon=1.0, power=2 / 3).n
-    8594
+    6987
     """
 
     alpha: float

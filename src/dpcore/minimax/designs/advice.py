@@ -179,7 +179,7 @@ def advise(
     >>> from dpcore.minimax import Model, advise
     >>> found = advise(Model.moment(np.linspace(-16.0, 16.0, 33), kappa=2.0, C=1.0), 2.0, 1000, outputs=21)
     >>> found.best.name, bool(found.ratio < 1.6)
-    ('linear, any channel', True)
+    ('linear, three outcomes', True)
     """
     n, epsilon, loss = check_problem(model, epsilon, n, as_loss(loss))
     n, outputs = check_integer("n", n, low=1, high=MOST_REPORTS), check_count(outputs)

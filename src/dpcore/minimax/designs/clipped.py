@@ -66,7 +66,7 @@ def clipped_response(epsilon: float, *, n: int, kappa: float, C: float, level: f
     >>> three = clipped_response(3.0, n=10_000, kappa=2.0, C=1.0)
     >>> one_bit = truncated_moment(3.0, n=10_000, kappa=2.0, C=1.0)
     >>> round(three.points[2], 3), round(three.risk_bound(n=10_000), 5), round(one_bit.risk_bound(n=10_000), 5)
-    (7.489, 0.00266, 0.00552)
+    (7.491, 0.00266, 0.00552)
     """
     epsilon, n = check_epsilon(epsilon), check_integer("n", n, low=1, high=MOST_REPORTS)
     kappa, C = check_real("kappa", kappa, low=1.0, high=1024.0, include_low=False), check_positive("C", C)

@@ -103,7 +103,7 @@ def contraction_bound(epsilon: float, tv: Any, *, method: str = "chi2") -> Any:
     --------
     >>> from dpcore.minimax import contraction_bound
     >>> round(contraction_bound(1.0, 0.1), 6), round(contraction_bound(1.0, 0.1, method="steinberger"), 6)
-    (0.012514, 0.1181)
+    (0.012515, 0.1181)
     """
     epsilon = check_real("epsilon", epsilon, low=0.0, high=EPSILON_HIGH)
     distances = check_array("tv", tv, REAL_DTYPES).astype(np.float64, copy=False)
