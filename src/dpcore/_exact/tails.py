@@ -6,7 +6,10 @@ import math
 from fractions import Fraction
 
 from dpcore._exact import elementary
-from dpcore._exact.intervals import Interval, exp, log, pi, power_of_two, sqrt
+from dpcore._exact.intervals import Interval, ceiling, exp, floor, log, pi, power_of_two, sqrt
+
+GUARD = 32
+"""More bits for sums in fixed point than for their results."""
 
 
 def normal_density(x: Interval) -> Interval:
@@ -33,28 +36,44 @@ def mills_ratio(x: Interval) -> Interval:
 
 
 def _mills_fraction(x: Interval) -> Interval:
-    # R(x) = 1/(x + 1/(x + 2/(x + 3/…))). The part below the cut lies in [0, N/x]; intervals carry that honestly to the top.
+    # R(x) = 1/(x + 1/(x + 2/(x + 3/…))). What is below the cut lies in [0, N/x]; both ends carry that to the top, rounded outward.
     # N terms leave a relative error near exp(−2x√(2N)), and near N!/x^2N while N < x²; the number of terms allows for both.
-    start = min(max(x.lower(), 4.0), 1e150)
+    if x.low[0].bit_length() + x.low[1] > 2 * x.precision:
+        return 1 / (x + (1 / x).hull(0))
+    start = max(x.lower(), 4.0)
     terms = math.ceil((x.precision * math.log(2) / start) ** 2 / 5) + x.precision // 8
-    tail = Interval.of(0, x.precision).hull(terms / x)
+    bits = x.precision + GUARD
+    least = floor(x.low, bits)
+    most = ceiling(x.high, bits) if x.high[0].bit_length() + x.high[1] <= 4 * x.precision else None
+    low, high = 0, -(-(terms << 2 * bits) // least)
     for n in range(terms - 1, 0, -1):
-        tail = n / (x + tail)
-    return 1 / (x + tail)
+        numerator = n << 2 * bits
+        low, high = 0 if most is None else numerator // (most + high), -(-numerator // (least + low))
+    return 1 / (x + Interval((low, -bits), (high, -bits), x.precision))
 
 
 def _mills_series(x: Interval) -> Interval:
-    # (Φ(x) − 1/2)/φ(x) = Σ x^(2n+1)/(1·3·…·(2n+1)): all terms have the sign of x, and from n ≥ x² on each is below half of the last.
+    # (Φ(x) − 1/2)/φ(x) = Σ x^(2n+1)/(1·3·…·(2n+1)) is odd and rises, so that its values at the two ends enclose the others.
+    low, high = (Interval(end, end, x.precision) for end in (x.low, x.high))
+    below = low * _series_of_squares(low, up=x.low[0] < 0)
+    above = high * _series_of_squares(high, up=x.high[0] >= 0)
+    return Interval(below.low, above.high, x.precision)
+
+
+def _series_of_squares(x: Interval, up: bool) -> Interval:
+    """Bound Σ x^2n/(1·3·…·(2n+1)) from one side, in fixed point: every step is rounded to that side."""
+    bits = x.precision + GUARD
     square = x * x
-    fewest = square.ceiling()
-    term = total = x
-    negligible = power_of_two(-2 * x.precision, x.precision)
-    n = 0
-    while n < fewest or not (term * term).at_most(negligible):
+    factor = ceiling(square.high, bits) if up else floor(square.low, bits)
+    term = total = 1 << bits
+    fewest, n, least = factor >> bits, 0, 1 if up else 0
+    while n <= fewest or term > least:
         n += 1
-        term = term * square / (2 * n + 1)
-        total = total + term
-    return total + term.hull(-term)
+        term = -(-term * factor // ((2 * n + 1) << bits)) if up else term * factor // ((2 * n + 1) << bits)
+        total += term
+    if up:
+        total += term  # from n ≥ x² on, each term is below half of the one before
+    return Interval((total, -bits), (total, -bits), x.precision)
 
 
 def normal_upper_quantile(log_tail: Interval) -> Interval:

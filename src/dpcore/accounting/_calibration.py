@@ -72,22 +72,50 @@ def gaussian_delta(epsilon: float, ratio: Fraction) -> float:
     return min(refined(lambda precision: _gaussian_delta(epsilon, ratio, precision)).upper(), 1.0)
 
 
+def _mills_in_floats(x: float) -> float:
+    if x < 8:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    tail = 0.0
+    for n in range(40, 0, -1):
+        tail = n / (x + tail)
+    return 1 / (x + tail)
+
+
+def _ratio_in_floats(epsilon: float, delta: float) -> float:
+    """Solve δ(ε, s) = δ for s to about a float's digits, as a start; nan where floats do not reach."""
+    z = math.sqrt(-2 * math.log(delta))
+    ratio = max(2 * epsilon / (z + math.sqrt(z * z + 2 * epsilon)), 2.5 * delta)  # below the solution, see `gaussian_ratio`
+    try:
+        for _ in range(60):
+            u = epsilon / ratio - ratio / 2
+            gap = _mills_in_floats(u) - _mills_in_floats(u + ratio)
+            step = (math.log(delta * math.sqrt(2 * math.pi) / gap) + u * u / 2) * gap / ratio
+            ratio *= math.exp(step)
+            if abs(step) < 1e-13:
+                break
+    except (ArithmeticError, ValueError):
+        return math.nan
+    return ratio
+
+
 @lru_cache(maxsize=CACHED)
 def gaussian_ratio(epsilon: float, delta: float) -> Interval:
-    """Solve δ(ε, s) = δ for s = Δ/σ to some 100 bits; the caller certifies its result."""
+    """Solve δ(ε, s) = δ for s = Δ/σ to some 80 bits; the caller certifies its result."""
     precision = 256 + 2 * max(0, math.frexp(epsilon)[1])
     loss, target = Interval.of(epsilon, precision), Interval.of(delta, precision)
     z = sqrt(-2 * log(target))
     # Both starts are below the solution: δ(s) < Φ(−u(s)) ≤ e^(−u²/2), and δ(s) ≤ s/√(2π).
     start = 2 * loss / (z + sqrt(z * z + 2 * loss))
-    ratio = (start if (2.5 * target).at_most(start) else 2.5 * target).middle()
+    start = start if (2.5 * target).at_most(start) else 2.5 * target
+    near = _ratio_in_floats(epsilon, delta)
+    ratio = Interval.of(near, precision) if start.lower() <= near < math.inf else start.middle()
     ratio = Interval(ratio.low, ratio.high, precision + 2 * max(0, -math.frexp(ratio.upper())[1]))
     for _ in range(200):
         density, gap = _density_and_gap(epsilon, ratio)
         # d ln δ / d ln s = s/(R(u) − R(u+s)), which falls in s: from below, Newton's steps never pass the solution.
         step = (log(target / (density * gap)) * gap / ratio).middle()
         ratio = (ratio * exp(step)).middle()
-        if (step * step).at_most(2.0**-180):
+        if (step * step).at_most(2.0**-96):
             break
     return ratio
 
