@@ -43,6 +43,7 @@ ALLOWED = {
     },
     "accounting/ledger/database.py": {"APPLICATION": CONSTANT},
     "accounting/_optimal.py": {"_stirling_coefficient()": CACHE, "optimal_epsilon()": CACHE},
+    "tables/sql/database.py": {"_shared": "its lock guards every change; a child of fork opens a database of its own"},
     "tables/sql/allowed.py": dict.fromkeys(("OF_NUMBERS", "OF_TEXT", "OF_TIME", "PART", "REGULAR", "SAME"), CONSTANT),
     "planning/answers.py": {"error()": CACHE},
     "tables/sections.py": {"OutputSection.COMPRESSIONS": CONSTANT},

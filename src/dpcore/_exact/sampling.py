@@ -11,8 +11,9 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
-from dpcore._exact.intervals import Interval, cos_sin_of_turns, exactly, exp, floor, log, refined, sqrt
+from dpcore._exact.intervals import Interval, ceiling, cos_sin_of_turns, exactly, exp, floor, log, refined, sqrt
 from dpcore._exact.pending import SelectionNoise
+from dpcore._exact.tails import GUARD
 
 FIRST_PRECISION = 160
 LARGEST_FLOAT = math.ldexp(2.0 - 2.0**-52, 1023)
@@ -128,18 +129,26 @@ def discrete_laplace(scale: float, word: int, more: MoreWords) -> int:
 @lru_cache(maxsize=256)
 def gaussian_thresholds(scale: float, precision: int) -> tuple[Interval, ...]:
     """P(|Z| ≤ k) for k = 0, 1, …, up to where less than 2^−precision is left; for σ < 8."""
-    variance = Fraction(scale) ** 2
+    bits = precision + GUARD
+    one, variance = 1 << bits, Fraction(scale) ** 2
     last = max(1, math.ceil(scale * math.sqrt(2 * precision * math.log(2)))) + 1
-    weights = [2 * exp(Interval.of(-(z * z) / (2 * variance), precision)) for z in range(1, last + 1)]
-    ratio = exp(Interval.of(-Fraction(2 * last + 1) / (2 * variance), precision))
-    rest = weights[-1] * ratio / (1 - ratio)
-    zero = Interval.of(0, precision)
-    suffixes = [zero.hull(rest)]
-    for weight in reversed(weights):
-        suffixes.append(suffixes[-1] + weight)
-    tails = suffixes[::-1]
-    total = 1 + tails[0]
-    return tuple(1 - tail / total for tail in tails)
+    # The weights 2e^(−z²/2σ²) from ratios that fall by a factor, in fixed point: lower and upper bounds of each.
+    (ratio_low, ratio_high), (step_low, step_high) = (
+        (floor(end.low, bits), ceiling(end.high, bits)) for end in (exp(Interval.of(-1 / (d * variance), bits)) for d in (2, 1))
+    )
+    low = high = 2 * one
+    weights = []
+    for _ in range(last):
+        low, high = low * ratio_low >> bits, -(-high * ratio_high >> bits)
+        ratio_low, ratio_high = ratio_low * step_low >> bits, -(-ratio_high * step_high >> bits)
+        weights.append((low, high))
+    tails = [(0, -(-high * ratio_high // (one - ratio_high)))]  # a geometric series lies above what is left out
+    for low, high in reversed(weights):
+        tails.append((tails[-1][0] + low, tails[-1][1] + high))
+    total_low, total_high = (one + tail for tail in tails[-1])
+    return tuple(
+        Interval((one + (-high * one // total_low), -bits), (one - low * one // total_high, -bits), precision) for low, high in reversed(tails)
+    )
 
 
 def discrete_gaussian_by_table(scale: float, word: int, more: MoreWords) -> int:
@@ -159,21 +168,32 @@ def discrete_gaussian_by_table(scale: float, word: int, more: MoreWords) -> int:
 @lru_cache(maxsize=256)
 def acceptance_terms(scale: float, precision: int, count: int) -> tuple[Interval, ...]:
     """Terms a_j of I(y)/I(0) = Σ_j a_j (y/σ)^(2j): a_j = E[(t/σ)^(2j)]/(2j)! for t normal(0, σ²) cut to [−½, ½]; σ ≥ 8."""
-    variance = Fraction(scale) ** 2
-    halved = Fraction(1, 4) / variance  # (½/σ)²
+    bits = precision + GUARD
+    halved = Fraction(1, 4) / Fraction(scale) ** 2  # (½/σ)²
+    # ∫ (t/σ)^(2j) e^(−t²/2σ²) dt over [−½, ½] is halved^j·S_j, the exponential as its series: S_j = Σ_i (−halved/2)^i/(i!·(2(j + i) + 1)).
+    # It alternates and its terms fall, so that the next one bounds the rest.
+    least, most = (halved.numerator << bits) // (2 * halved.denominator), -(-(halved.numerator << bits) // (2 * halved.denominator))
+    powers = [(1 << bits, 1 << bits)]
+    while powers[-1][1] > 1:
+        low, high = powers[-1]
+        i = len(powers)
+        powers.append((low * least // (i << bits), -(-high * most // (i << bits))))
 
-    def moment(j: int) -> Fraction:
-        # ∫ (t/σ)^(2j) e^(−t²/2σ²) dt over [−½, ½], the exponential as its series; alternating, so the next term bounds the rest
-        total, factor, i = Fraction(0), halved**j, 0
-        while i == 0 or abs(factor) > Fraction(1, 2 ** (precision + 20)) * halved**j:
-            total += factor / (2 * (j + i) + 1)
-            i += 1
-            factor = -factor * halved / (2 * i)
-        return total
+    def series(j: int) -> Interval:
+        low, high = 0, powers[-1][1]
+        for i, (below, above) in enumerate(powers):
+            divisor = 2 * (j + i) + 1
+            if i % 2:
+                below, above = -above, -below
+            low, high = low + below // divisor, high - (-above // divisor)
+        return Interval((low - powers[-1][1], -bits), (high, -bits), precision)
 
-    error = Interval.of(0, precision).hull(Interval.of(Fraction(1, 2 ** (precision + 10)), precision))
-    base = Interval.of(moment(0), precision) * (1 + error.hull(-error))
-    return tuple(Interval.of(moment(j) / math.factorial(2 * j), precision) * (1 + error.hull(-error)) / base for j in range(count))
+    base, factor = series(0), Interval.of(1, precision)
+    terms = []
+    for j in range(count):
+        terms.append(series(j) * factor / base)
+        factor = factor * halved / ((2 * j + 1) * (2 * j + 2))
+    return tuple(terms)
 
 
 def _acceptance(scale: float, y: int, precision: int) -> Interval:

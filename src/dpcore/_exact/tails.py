@@ -76,14 +76,30 @@ def _series_of_squares(x: Interval, up: bool) -> Interval:
     return Interval((total, -bits), (total, -bits), x.precision)
 
 
+def mills_in_floats(x: float) -> float:
+    """Approximate R(x) to some 14 digits, as a start for what is certified afterwards; OverflowError for x below −38."""
+    if x < 8:
+        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
+    tail = 0.0
+    for n in range(40, 0, -1):
+        tail = n / (x + tail)
+    return 1 / (x + tail)
+
+
 def normal_upper_quantile(log_tail: Interval) -> Interval:
     """Find a point x ≥ 0 with ln Φ(−x) close to `log_tail` ≤ ln(1/2): not an enclosure; the caller certifies its own result."""
     x = sqrt(-2 * log_tail).middle()  # here Φ(−x) ≤ e^(−x²/2)/2: right of the root
+    near, target = x.upper(), log_tail.upper()
+    if near < 1e100:
+        for _ in range(8):
+            share = mills_in_floats(near)
+            near = max(near + (math.log(share) - near * near / 2 - math.log(2 * math.pi) / 2 - target) * share, 0.0)
+        x = Interval.of(near, x.precision)
     for _ in range(200):
         ratio = mills_ratio(x)
         step = ((log(ratio * normal_density(x)) - log_tail) * ratio).middle()  # ln Φ(−x) is concave: Newton comes from the right
         x = (x + step).middle()
-        if (step * step).at_most(x * x * 2.0**-160) or x.at_most(0):
+        if (step * step).at_most(x * x * 2.0**-96) or x.at_most(0):
             break
     return x if Interval.of(0, x.precision).at_most(x) else Interval.of(0, x.precision)
 
@@ -103,18 +119,21 @@ def discrete_tail_ratio(m: int, scale: float, precision: int) -> Interval:
 
 
 def _tail_by_terms(m: int, scale: float, precision: int) -> Interval:
-    variance = Fraction(scale) ** 2
-    ratio = exp(Interval.of(-Fraction(2 * m + 1) / (2 * variance), precision))
-    step = exp(Interval.of(-1 / variance, precision))
-    negligible = power_of_two(-precision, precision)
-    term = total = Interval.of(1, precision)
+    bits = precision + GUARD
+    one, variance = 1 << bits, Fraction(scale) ** 2
+    below = above = low = high = one
+    (ratio_low, ratio_high), (step_low, step_high) = (
+        (floor(end.low, bits), ceiling(end.high, bits))
+        for end in (exp(Interval.of(exponent, bits)) for exponent in (-Fraction(2 * m + 1) / (2 * variance), -1 / variance))
+    )
     while True:
-        term = term * ratio
-        ratio = ratio * step
-        total = total + term
-        if term.at_most(negligible):
-            rest = term * ratio / (1 - ratio)  # the ratios fall, so a geometric series lies above what is left out
-            return total + Interval.of(0, precision).hull(rest)
+        low, high = low * ratio_low >> bits, -(-high * ratio_high >> bits)
+        ratio_low, ratio_high = ratio_low * step_low >> bits, -(-ratio_high * step_high >> bits)
+        below, above = below + low, above + high
+        if high <= 1 << GUARD:
+            # The ratios fall, so a geometric series lies above what is left out.
+            above -= -high * ratio_high // (one - ratio_high)
+            return Interval((below, -bits), (above, -bits), precision)
 
 
 def _tail_by_euler_maclaurin(m: int, scale: float, precision: int) -> Interval:

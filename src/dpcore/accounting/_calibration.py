@@ -22,7 +22,7 @@ from dpcore._exact.intervals import (
     refined,
     sqrt,
 )
-from dpcore._exact.tails import discrete_tail_ratio, mills_ratio, normal_density, normal_upper_quantile
+from dpcore._exact.tails import discrete_tail_ratio, mills_in_floats, mills_ratio, normal_density, normal_upper_quantile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,15 +72,6 @@ def gaussian_delta(epsilon: float, ratio: Fraction) -> float:
     return min(refined(lambda precision: _gaussian_delta(epsilon, ratio, precision)).upper(), 1.0)
 
 
-def _mills_in_floats(x: float) -> float:
-    if x < 8:
-        return math.sqrt(math.pi / 2) * math.exp(x * x / 2) * math.erfc(x / math.sqrt(2))
-    tail = 0.0
-    for n in range(40, 0, -1):
-        tail = n / (x + tail)
-    return 1 / (x + tail)
-
-
 def _ratio_in_floats(epsilon: float, delta: float) -> float:
     """Solve δ(ε, s) = δ for s to about a float's digits, as a start; nan where floats do not reach."""
     z = math.sqrt(-2 * math.log(delta))
@@ -88,7 +79,7 @@ def _ratio_in_floats(epsilon: float, delta: float) -> float:
     try:
         for _ in range(60):
             u = epsilon / ratio - ratio / 2
-            gap = _mills_in_floats(u) - _mills_in_floats(u + ratio)
+            gap = mills_in_floats(u) - mills_in_floats(u + ratio)
             step = (math.log(delta * math.sqrt(2 * math.pi) / gap) + u * u / 2) * gap / ratio
             ratio *= math.exp(step)
             if abs(step) < 1e-13:

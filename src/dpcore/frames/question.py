@@ -107,10 +107,10 @@ def _both(condition: str | None, sql: str) -> str:
     """Both conditions; raises `JobError` unless each is an expression by itself, so that no bracket of one ends the other."""
     if condition is None:
         return sql
-    from dpcore.tables.sql.database import opened
+    from dpcore.tables.sql.database import connected
     from dpcore.tables.sql.syntax import SyntaxRefusedError, both, parsed
 
-    with opened() as database:
+    with connected() as database:
         for text in (condition, sql):
             try:
                 parsed(text, database)

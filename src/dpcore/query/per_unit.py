@@ -189,7 +189,7 @@ def _fitted(grouping: Grouping, place: str, types: Mapping[str, pa.DataType]) ->
 
 def _made_types(recipe: UnitRecipe, kinds: Mapping[str, str | None], joined: Mapping[str, pa.DataType]) -> dict[str, pa.DataType]:
     """The types of the aggregates, from a table without rows."""
-    from dpcore.tables.sql.database import opened
+    from dpcore.tables.sql.database import connected
 
     named = {*recipe.read_types, *recipe.derivation.reads, recipe.unit}
     if recipe.second is not None:
@@ -197,7 +197,7 @@ def _made_types(recipe: UnitRecipe, kinds: Mapping[str, str | None], joined: Map
     named -= set() if recipe.derivation.program is None else recipe.derivation.program.types.keys()
     nothing = {name: recipe.read_types.get(name) or arrow_type(kinds.get(name) or "NULL") for name in named if name not in joined}
     rows = rows_of_batch(pa.RecordBatch.from_arrays([pa.array([], kind) for kind in nothing.values()], list(nothing)))
-    with recipe.derivation.opened() as deriving, opened() as database:
+    with recipe.derivation.opened() as deriving, connected() as database:
         encoded = recipe.encoded(rows, deriving)
         database.register("rows", encoded)
         found = database.sql(recipe.query).to_arrow_table()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import threading
+
 import duckdb
 
 MEMORY = "1TB"
@@ -31,3 +34,35 @@ def opened(threads: int = 1) -> duckdb.DuckDBPyConnection:
     )
     database.execute(SETTINGS).fetchall()
     return database
+
+
+class _Shared:
+    """The one database of a process for expressions, opened with the first: that takes longer than most questions about a small table."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Open another one next; a child of fork leaves that of its parent as it is, whose locks other threads may hold."""
+        self._lock = threading.Lock()
+        self._left = getattr(self, "_database", None)
+        self._database: duckdb.DuckDBPyConnection | None = None
+
+    def connected(self) -> duckdb.DuckDBPyConnection:
+        with self._lock:
+            if self._database is None:
+                self._database = opened()
+            return self._database.cursor()
+
+
+_shared = _Shared()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_shared.forget)
+
+
+def connected() -> duckdb.DuckDBPyConnection:
+    """Connect to the database of this process, where a statement has one thread; the caller closes the connection.
+
+    No other connection sees the tables that are registered with it.
+    """
+    return _shared.connected()

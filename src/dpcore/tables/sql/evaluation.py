@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from dpcore.errors import StorageError
 from dpcore.tables.sql.arrow_values import computed, readable
-from dpcore.tables.sql.database import opened
+from dpcore.tables.sql.database import connected
 from dpcore.tables.sql.program import ROWS
 from dpcore.tables.types.whole_arrays import one_array
 
@@ -62,8 +62,8 @@ class _Cells:
 class _Connection:
     """A connection of one thread."""
 
-    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
-        self.cursor = cursor
+    def __init__(self) -> None:
+        self.cursor = connected()
         self._cells: _Cells | None = None
 
     def see(self, batch: pa.RecordBatch) -> None:
@@ -76,6 +76,11 @@ class _Connection:
         self._cells = _Cells(batch)
         self.cursor.register(ROWS, self._cells)
 
+    def close(self) -> None:
+        if self._cells is not None:
+            self.cursor.unregister(ROWS)
+        self.cursor.close()
+
     def forget(self) -> None:
         """Keep no rows."""
         if self._cells is not None:
@@ -83,7 +88,7 @@ class _Connection:
 
 
 class Evaluation:
-    """A database that runs a program, for as many threads as call it. It is closed at the end of a `with` block.
+    """Connections that run a program, for as many threads as call it. They are closed at the end of a `with` block.
 
     Parameters
     ----------
@@ -93,15 +98,16 @@ class Evaluation:
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        self._database = opened()
         self._own = threading.local()
+        self._connections: list[_Connection] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
         self._own = threading.local()
-        self._database.close()
+        while self._connections:
+            self._connections.pop().close()
 
     def of(self, batch: pa.RecordBatch) -> Values:
         """What the program gives for each row.
@@ -154,7 +160,8 @@ class Evaluation:
 
     def _connection(self) -> _Connection:
         if not hasattr(self._own, "connection"):
-            self._own.connection = _Connection(self._database.cursor())
+            self._own.connection = _Connection()
+            self._connections.append(self._own.connection)
         connection: _Connection = self._own.connection
         return connection
 

@@ -16,7 +16,7 @@ import duckdb
 
 from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
-from dpcore.tables.sql.database import opened
+from dpcore.tables.sql.database import connected
 from dpcore.tables.sql.habits import habit
 from dpcore.tables.sql.syntax import Aggregation, Call, Column, Literal, SyntaxRefusedError, aggregation, column_named, literals_of, parsed
 
@@ -101,7 +101,7 @@ class Compiler:
     """
 
     columns: dict[str, str | None]
-    _database: duckdb.DuckDBPyConnection = field(default_factory=opened)
+    _database: duckdb.DuckDBPyConnection = field(default_factory=connected)
     _read: dict[str, Term] = field(default_factory=dict)
     _derived: dict[str, Term] = field(default_factory=dict)
     _steps: dict[str, Term] = field(default_factory=dict)
