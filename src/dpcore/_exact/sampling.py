@@ -146,9 +146,8 @@ def gaussian_thresholds(scale: float, precision: int) -> tuple[Interval, ...]:
     for low, high in reversed(weights):
         tails.append((tails[-1][0] + low, tails[-1][1] + high))
     total_low, total_high = (one + tail for tail in tails[-1])
-    return tuple(
-        Interval((one + (-high * one // total_low), -bits), (one - low * one // total_high, -bits), precision) for low, high in reversed(tails)
-    )
+    shares = ((low * one // total_high, -(-high * one // total_low)) for low, high in reversed(tails))
+    return tuple(Interval((one - high, -bits), (one - low, -bits), precision) for low, high in shares)
 
 
 def discrete_gaussian_by_table(scale: float, word: int, more: MoreWords) -> int:
@@ -181,10 +180,9 @@ def acceptance_terms(scale: float, precision: int, count: int) -> tuple[Interval
 
     def series(j: int) -> Interval:
         low, high = 0, powers[-1][1]
-        for i, (below, above) in enumerate(powers):
+        for i, power in enumerate(powers):
+            below, above = power if i % 2 == 0 else (-power[1], -power[0])
             divisor = 2 * (j + i) + 1
-            if i % 2:
-                below, above = -above, -below
             low, high = low + below // divisor, high - (-above // divisor)
         return Interval((low - powers[-1][1], -bits), (high, -bits), precision)
 

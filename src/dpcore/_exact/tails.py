@@ -6,7 +6,7 @@ import math
 from fractions import Fraction
 
 from dpcore._exact import elementary
-from dpcore._exact.intervals import Interval, ceiling, exp, floor, log, pi, power_of_two, sqrt
+from dpcore._exact.intervals import Interval, ceiling, exp, floor, log, pi, sqrt
 
 GUARD = 32
 """More bits for sums in fixed point than for their results."""

@@ -150,7 +150,8 @@ class OpenedStage:
 
     def types_of(self, derivation: Derivation) -> dict[str, pa.DataType]:
         """Types of the columns that are computed."""
-        return {} if derivation.program is None else {name: each.type for name, each in self.of_nothing(derivation).items()}
+        is_computed = derivation.program is not None and derivation.program.types
+        return {name: each.type for name, each in self.of_nothing(derivation).items()} if is_computed else {}
 
     def of_nothing(self, derivation: Derivation) -> dict[str, pa.Array]:
         """What is computed of no row."""

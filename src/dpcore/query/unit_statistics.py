@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.errors import StorageError
-from dpcore.tables.units.by_unit import NAMELESS, PARTS, PIECE_ROWS, ByUnit, Numbering
+from dpcore.tables.units.by_unit import NAMELESS, PIECE_ROWS, ByUnit, Numbering
 from dpcore.tables.units.scaling import LIMB_BITS, Totals, scaled
 from dpcore.tables.units.units import CHOOSING_THREADS, beyond, first_places
 
@@ -107,7 +107,7 @@ class UnitCounts:
 
     def made(self, parts: ByUnit, spill: Path, threads: int) -> Counts:  # noqa: ARG002
         """The counts."""
-        counts = sum(_each_part(threads, lambda part: self._of_part(parts, part)), np.zeros(self.groups, np.int64))
+        counts = sum(_each_part(parts, threads, self._of_part), np.zeros(self.groups, np.int64))
         if self.nameless:
             for piece in parts.pieces(NAMELESS):
                 counts += np.bincount(piece.column(1).to_numpy(), minlength=self.groups)
@@ -187,7 +187,7 @@ class ChosenValueCounts:
 
     def kept_values(self, parts: ByUnit, spill: Path) -> Iterator[tuple[pa.Array, Array]]:
         """The values and groups that units keep."""
-        for part in range(PARTS):
+        for part in parts.filled():
             yield from self._kept(parts, part, spill)
         for piece in parts.pieces(NAMELESS) if self.nameless else ():
             yield piece.column(1), piece.column(2).to_numpy()
@@ -215,7 +215,7 @@ class ChosenValueCounts:
                 by_value.add(pa.RecordBatch.from_arrays([piece.column(1), numbers, *piece.columns[2:]], schema=schema))
             by_value.finish()
             kept = _Kept(self.most)
-            for part in range(PARTS):
+            for part in by_value.filled():
                 pairs = _Pairs(self.groups)
                 for piece in by_value.pieces(part):
                     pairs.add(piece.column(1).to_numpy(), piece.column(0), *piece.columns[2:])
@@ -238,7 +238,7 @@ class ListedValues:
         """Values and groups."""
         if isinstance(self.counted, ChosenValueCounts):
             return [each for each in self.counted.kept_values(parts, spill) if len(each[0])]
-        return [_different(piece) for part in range(PARTS) for piece in parts.pieces(part)]
+        return [_different(piece) for part in parts.filled() for piece in parts.pieces(part)]
 
 
 def _different(rows: pa.RecordBatch) -> tuple[pa.Array, Array]:
@@ -363,7 +363,7 @@ class BoundedSums:
         """The sums, in steps: integers of Python."""
         high, low = np.zeros(self.groups, np.int64), np.zeros(self.groups, np.int64)
 
-        for groups, above, below in chain.from_iterable(_each_part(threads, lambda part: self._of_part(parts, part))):
+        for groups, above, below in chain.from_iterable(_each_part(parts, threads, self._of_part)):
             high[groups] += above
             low[groups] += below
         for piece in parts.pieces(NAMELESS) if self.nameless else ():
@@ -394,7 +394,7 @@ def _added(steps: Array, groups: Array) -> tuple[Array, Array, Array]:
     return different, high, low
 
 
-def _each_part(threads: int, work: Callable[[int], Any]) -> list[Any]:
-    """What is made of each part."""
+def _each_part(parts: ByUnit, threads: int, work: Callable[[ByUnit, int], Any]) -> list[Any]:
+    """What is made of each part that has rows."""
     with ThreadPoolExecutor(threads) as workers:
-        return list(workers.map(work, range(PARTS)))
+        return list(workers.map(lambda part: work(parts, part), parts.filled()))

@@ -102,6 +102,7 @@ class Compiler:
 
     columns: dict[str, str | None]
     _database: duckdb.DuckDBPyConnection = field(default_factory=connected)
+    _trees: dict[str, Node] = field(default_factory=dict)
     _read: dict[str, Term] = field(default_factory=dict)
     _derived: dict[str, Term] = field(default_factory=dict)
     _steps: dict[str, Term] = field(default_factory=dict)
@@ -200,7 +201,9 @@ class Compiler:
 
     def _term_of(self, place: Keys, text: str) -> Term:
         try:
-            return self._term(parsed(text, self._database))
+            if text not in self._trees:
+                self._trees[text] = parsed(text, self._database)
+            return self._term(self._trees[text])
         except SyntaxRefusedError as error:
             raise _refused(place, text, str(error)) from None
 

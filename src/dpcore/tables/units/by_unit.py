@@ -29,6 +29,8 @@ PART_BITS = 8
 PARTS = 1 << PART_BITS
 NAMELESS = PARTS
 """The part of rows that name no unit."""
+FEW_ROWS = 1 << 14
+"""So many rows, if they are all, are one part: to go through many costs more than any work on them."""
 PIECE_ROWS = 1 << 19
 PIECE_BYTES = 48 << 20
 """A part is read in pieces of about so many rows or bytes, in case one unit has most rows."""
@@ -71,7 +73,12 @@ class ByUnit:
 
     def finish(self) -> None:
         """End the adding of rows."""
-        self._sort()
+        self._sort(few=not self._held and not self._written and sum(map(len, self._waiting)) <= FEW_ROWS)
+
+    def filled(self) -> list[int]:
+        """The parts of rows that name a unit, without those that have no row."""
+        sizes = [np.diff(starts) for _, starts in self._runs] + [first + 1 for first in self._written]
+        return np.flatnonzero(sum(sizes, np.zeros(PARTS + 1, np.int64))[:PARTS]).tolist()
 
     def pieces(self, part: int) -> Iterator[pa.RecordBatch]:
         """The rows of a part, in pieces of bounded size."""
@@ -92,12 +99,12 @@ class ByUnit:
             if starts[part + 1] > starts[part]:
                 yield rows.slice(starts[part], starts[part + 1] - starts[part])
 
-    def _sort(self) -> None:
+    def _sort(self, *, few: bool = False) -> None:
         if not self._waiting:
             return
         rows = _one(self._waiting)
         self._waiting = []
-        parts = _parts(rows.column(0), self._multiplier)
+        parts = _parts(rows.column(0), None if few else self._multiplier)
         starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=PARTS + 1))])
         # A stable sort of integers of 16 bits is a radix sort.
         rows = rows.take(pa.array(np.argsort(parts, kind="stable")))
@@ -147,10 +154,14 @@ def _one(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=batches[0].schema)
 
 
-def _parts(units: pa.Array, multiplier: int) -> npt.NDArray[np.uint16]:
-    factor = np.uint64(multiplier)
-    hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else hashed_bytes(units, factor)
-    parts = (hashed >> np.uint64(64 - PART_BITS)).astype(np.uint16)
+def _parts(units: pa.Array, multiplier: int | None) -> npt.NDArray[np.uint16]:
+    """The part of each unit; without a multiplier, one part is that of all."""
+    if multiplier is None:
+        parts = np.zeros(len(units), np.uint16)
+    else:
+        factor = np.uint64(multiplier)
+        hashed = _hashed_integers(units, factor) if pa.types.is_integer(units.type) else hashed_bytes(units, factor)
+        parts = (hashed >> np.uint64(64 - PART_BITS)).astype(np.uint16)
     if units.null_count:
         parts[units.is_null().to_numpy(zero_copy_only=False)] = NAMELESS
     return parts

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.errors import DataError, StorageError, reason
-from dpcore.tables.units.by_unit import NAMELESS, PARTS, ByUnit, Numbering
+from dpcore.tables.units.by_unit import NAMELESS, ByUnit, Numbering
 from dpcore.tables.units.contributions import Reading, compared_type, in_background, place_of, unit_batches
 from dpcore.tables.units.row_random_bits import GROUP_NONCE, ROW_NONCE, RowWords
 
@@ -207,11 +207,12 @@ class _Choice:
             if not self._privacy.null_rows_are_units:
                 for piece in parts.pieces(NAMELESS):
                     kept.drop(piece.column(1).to_numpy())
+            filled = parts.filled()
             with ThreadPoolExecutor(threads) as workers:
-                found = (workers.submit(self._chosen, parts, part, kept) for part in range(PARTS))
-                for done, each in enumerate(list(found), 1):
+                found = [workers.submit(self._chosen, parts, part, kept) for part in filled]
+                for done, each in enumerate(found, 1):
                     each.result()
-                    self.reading.done = (1 + done / PARTS) / 2
+                    self.reading.done = (1 + done / len(filled)) / 2
         return kept
 
     def _drawn(self, rows: Rows) -> list[pa.Array]:
@@ -266,7 +267,7 @@ class _Choice:
             for unit, row, hashes, *_, marks in chain([first, second], pieces):
                 parts.add(pa.RecordBatch.from_arrays(list(map(pa.array, (hashes.view(np.int64), unit, row, marks))), schema=schema))
             parts.finish()
-            for each in range(PARTS):
+            for each in parts.filled():
                 found = pa.Table.from_batches(parts.pieces(each), schema)
                 hashes, unit, row, marks = (column.to_numpy() for column in found.columns)
                 yield [unit, row, values.words(unit, hashes.view(np.uint64), marks, row)]
