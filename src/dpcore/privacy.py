@@ -93,7 +93,10 @@ def written_sum(amounts: Iterable[float], times: int = 1) -> float:
     times : int, default 1
         How often all of them are spent.
     """
-    return written_up(times * sum(map(as_written, amounts), Fraction(0)))
+    parts = [float(amount) for amount in amounts if amount]
+    if times == 1 and len(parts) <= 1:
+        return parts[0] if parts else 0.0
+    return written_up(times * sum(map(as_written, parts), Fraction(0)))
 
 
 def composed(parts: Iterable[Privacy], times: int = 1, relation: Relation = "replace") -> Privacy:
