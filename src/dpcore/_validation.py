@@ -186,7 +186,10 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
         array = np.array(value)
         if array.dtype.kind == alike:
             return array
-    check_unmasked(name, value)
+    # What makes an array of itself is asked for it once; of a sequence each item is looked at.
+    is_one = hasattr(type(value), "__array__") and not isinstance(value, (list, tuple))
+    if not is_one:
+        check_unmasked(name, value)
     found: npt.NDArray[Any] | None = None
     try:
         found = np.asanyarray(value)
@@ -197,7 +200,7 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
     if found is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}")
     check_unmasked(name, found)  # what an object's __array__ gave
-    if found.dtype.kind == "f" and not isinstance(value, np.ndarray):
+    if found.dtype.kind == "f" and not is_one:
         _check_digits(name, value, found.dtype)
     return np.asarray(found)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -289,7 +290,7 @@ def clipped_sum(records: npt.ArrayLike, radius: float, *, threads: int | None = 
     array([3., 0.])
     """
     radius = check_real("radius", radius, low=SMALLEST_BOUND, high=LARGEST_BOUND)
-    return clamped_sum(records, -radius, radius, threads=threads)
+    return _exact_sum(_check_rows(records), *_on_grid(-radius, radius), threads)
 
 
 def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: int | None = None) -> ExactSum:
@@ -329,6 +330,12 @@ def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: 
     """
     lower = check_real("lower", lower, low=-LARGEST_BOUND, high=LARGEST_BOUND)
     upper = check_real("upper", upper, low=-LARGEST_BOUND, high=LARGEST_BOUND)
+    return _exact_sum(_check_rows(records), *_on_grid(lower, upper), threads)
+
+
+@lru_cache(maxsize=1024)
+def _on_grid(lower: float, upper: float) -> tuple[float, float, float]:
+    """Bounds rounded inward to the grid, and the grid."""
     if not lower < upper:
         raise ParameterError(f"lower must be below upper, got {lower!r} and {upper!r}")
     bound = max(abs(lower), abs(upper))
@@ -338,7 +345,7 @@ def clamped_sum(records: npt.ArrayLike, lower: float, upper: float, *, threads: 
     inner = math.ceil(lower / grid) * grid, math.floor(upper / grid) * grid
     if inner[0] > inner[1]:
         raise ParameterError(f"lower and upper must have a multiple of the grid {grid!r} between them, got {lower!r} and {upper!r}")
-    return _exact_sum(_check_rows(records), *inner, grid, threads)
+    return *inner, grid
 
 
 def _check_rows(records: npt.ArrayLike) -> npt.NDArray[Any]:

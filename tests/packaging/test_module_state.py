@@ -25,6 +25,7 @@ ALLOWED = {
     "local/projective.py": {"_law()": CACHE, "_support()": CACHE},
     "local/_hypercube.py": {"hypercube()": CACHE, "law_of_signs()": CACHE},
     "_backend/threads.py": {"_pool": "its lock guards every change; a child of fork gets a new one", "default_threads()": CACHE},
+    "sums.py": {"_on_grid()": CACHE},
     "accounting/scales.py": {"quotient_up()": CACHE},
     "accounting/_calibration.py": dict.fromkeys(
         ("analytic_gaussian_scale()", "exact_discrete_gaussian_scale()", "gaussian_ratio()", "zcdp_discrete_gaussian_scale()"), CACHE

@@ -24,6 +24,8 @@ _VALUES_PER_UNIT = 8
 _TILE = 1 << 15
 """Arrays of more columns are cut into tiles of columns and not into rows: the totals of a thread's range would be too large."""
 _WIDE = 1024
+_FEW = 4096
+"""So many values are added in less time than it takes to share them out."""
 _FAR_CENTRE = 2**62
 
 Words = tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]
@@ -38,7 +40,7 @@ def column_sums(
     """
     sums = _sums.Sums(x, lower, upper, grid)
     rows, columns = x.shape
-    add = _by_rows if columns <= _TILE else _by_columns
+    add = _at_once if x.size <= _FEW else _by_rows if columns <= _TILE else _by_columns
     low, high = np.zeros(columns, np.uint64), np.zeros(columns, np.int64)
     if not add(sums, low, high, rows, threads):
         position = int(sums.first_nan())
@@ -69,6 +71,10 @@ def merge_grouped_sums(totals: npt.NDArray[np.int64], others: npt.NDArray[np.int
 def grouped_pairs(totals: npt.NDArray[np.int64], grid: float) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """The sums of groups times the grid, exactly: the nearest floats and the rests."""
     return _to_pairs((np.ascontiguousarray(totals[:, 0]).view(np.uint64), np.ascontiguousarray(totals[:, 1])), grid)
+
+
+def _at_once(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:  # noqa: ARG001
+    return bool(sums.add(0, rows, 0, len(low), low, high))
 
 
 def _by_rows(sums: Any, low: npt.NDArray[np.uint64], high: npt.NDArray[np.int64], rows: int, threads: int | None) -> bool:
