@@ -23,8 +23,6 @@ from dpcore.errors import DataError
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 _STREAMED = 1 << 24
 """Bytes of results from which on none of them is expected to be read again from a cache."""
-_FEW_SCALES = 256
-"""Up to so many scales are sorted to find the distinct ones; in more of them a table finds them."""
 _FLOAT_KINDS = {"laplace": _noise.LAPLACE, "gaussian": _noise.GAUSSIAN}
 
 
@@ -212,15 +210,12 @@ def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) ->
     """The distinct scales, and the index of each element's scale; computed before broadcasting, so a row of scales costs one row."""
     if isinstance(scale, float):
         return [scale], None
-    if scale.size > _FEW_SCALES:
-        which = np.empty(scale.shape, np.uint16)
-        numbered = _noise.number_distinct(np.ascontiguousarray(scale).reshape(-1), which.reshape(-1))
-        if numbered is not None and len(numbered) > 1:
-            return numbered, np.broadcast_to(which, shape)
+    which = np.empty(scale.shape, np.uint16)
+    numbered = _noise.number_distinct(np.ascontiguousarray(scale).reshape(-1), which.reshape(-1))
+    if numbered is not None:
+        return (numbered, _spread(which, shape)) if len(numbered) > 1 else (numbered or [1.0], None)
     distinct, inverse = np.unique(scale, return_inverse=True)
-    if len(distinct) <= 1:
-        return [float(s) for s in distinct] or [1.0], None
-    return [float(s) for s in distinct], np.broadcast_to(inverse.reshape(scale.shape).astype(np.int64), shape)
+    return [float(s) for s in distinct], _spread(inverse.reshape(scale.shape).astype(np.int64), shape)
 
 
 def int_noise(
