@@ -271,7 +271,7 @@ def _small_balls(setting: Setting) -> Section:
     stream = setting.stream("small balls")
     shares = [l2_small_ball_probability(r, beta, draws=k, terms=m, runs=runs, rng=stream) for r in radii.tolist()]
     bounds = [l2_small_ball_probability(r, beta, draws=k, terms=m) for r in radii.tolist()]
-    sizes = setting.sized((1000, 3000, 9000), (3000,))
+    sizes = setting.sized((1000, 3000, 9000), (1000, 3000))
     beyond = {size: _accuracy(size, setting) for size in sizes}
     panels = (
         Panel(
