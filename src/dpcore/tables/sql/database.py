@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 
@@ -40,13 +41,14 @@ class _Shared:
     """The one database of a process for expressions, opened with the first: that takes longer than most questions about a small table."""
 
     def __init__(self) -> None:
-        self.forget()
+        self._lock = threading.Lock()
+        self._database: duckdb.DuckDBPyConnection | None = None
 
     def forget(self) -> None:
-        """Open another one next; a child of fork leaves that of its parent as it is, whose locks other threads may hold."""
-        self._lock = threading.Lock()
-        self._left = getattr(self, "_database", None)
-        self._database: duckdb.DuckDBPyConnection | None = None
+        """Open another one next; a child of fork never closes that of its parent, whose locks other threads may hold."""
+        if self._database is not None:
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._database))
+        self._lock, self._database = threading.Lock(), None
 
     def connected(self) -> duckdb.DuckDBPyConnection:
         with self._lock:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
 import threading
 import weakref
 
@@ -88,3 +90,25 @@ def test_a_forked_child_opens_its_own():
             os._exit(code)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert database._shared._database is parents
+
+
+GENERATIONS = """
+import os, sys
+from dpcore.tables.sql import database
+
+def asked():
+    with database.connected() as connection:
+        assert connection.execute("select 1").fetchall() == [(1,)]
+
+asked()
+for _ in range(3):
+    child = os.fork()
+    if child:
+        sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    asked()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_children_of_children_close_no_database_of_another_process():
+    subprocess.run([sys.executable, "-W", "ignore", "-c", GENERATIONS], check=True, timeout=60)
