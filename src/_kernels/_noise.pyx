@@ -44,6 +44,8 @@ cdef class Law:
         memset(&self.law, 0, sizeof(dpk_law))
         self.law.kind = kind
         dpk_law_set_grid(&self.law, scale, grid)
+        if self.law.step_scale > 2.0**40:  # the kernels round samples below 2^51 without a test of their size
+            raise ValueError("a scale is at most 2**40 units of its grid")
         self.law.offset_high, self.law.offset_low = offset
         if short is not None:
             self._set_table(short, long)

@@ -121,6 +121,14 @@ def test_tiers_agree(native: tuple[str, dict[str, list[str]]]) -> None:
         assert len(set(lines)) == len(lines) - 3
 
 
+def test_both_widths_of_aes_give_the_same_words(toolchain: Toolchain, tmp_path: Path) -> None:
+    if "-DDPK_X86" not in toolchain.flags:
+        pytest.skip("one width")
+    said = subprocess.run([toolchain.build(tmp_path, "ciphers.c")], check=True, capture_output=True, text=True, timeout=60).stdout
+    if said != "equal\n":
+        pytest.skip("this CPU has one width")
+
+
 @pytest.fixture(scope="module")
 def cross(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toolchain, str]:
     """The toolchain of aarch64, and what runs its programs."""

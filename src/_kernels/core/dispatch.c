@@ -57,7 +57,7 @@ static features look(void) {
            has_all(seven[1], BMI1 | AVX2 | BMI2) && has_all(extended[2], LZCNT);
     f.v4 = f.v3 && (saved & 0xe6) == 0xe6 && has_all(seven[1], avx512);
     f.aes = f.v3 && has_all(one[2], AES);
-    f.vaes = f.v4 && f.aes && has_all(seven[2], VAES);
+    f.vaes = f.aes && has_all(seven[2], VAES);
     return f;
 }
 #endif
@@ -69,17 +69,18 @@ int dpk_usable_level(const char *name, dpk_kernels *usable) {
     features f = look();
     const struct {
         const dpk_kernels *kernels;
-        int runs, has_aes;
-    } levels[] = {{&dpk_kernels_baseline, 1, 1}, {&dpk_kernels_x86_v3, f.v3, f.aes}, {&dpk_kernels_x86_v4, f.v4, f.vaes}};
+        int runs, has_aes, has_wide;
+    } levels[] = {{&dpk_kernels_baseline, 1, 1, 0}, {&dpk_kernels_x86_v3, f.v3, f.aes, f.vaes}, {&dpk_kernels_x86_v4, f.v4, f.vaes, 0}};
 #else
     const struct {
         const dpk_kernels *kernels;
-        int runs, has_aes;
-    } levels[] = {{&dpk_kernels_baseline, 1, 1}};
+        int runs, has_aes, has_wide;
+    } levels[] = {{&dpk_kernels_baseline, 1, 1, 0}};
 #endif
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strcmp(levels[i].kernels->name, name) != 0 || !levels[i].runs) continue;
         *usable = *levels[i].kernels;
+        if (levels[i].has_wide && usable->aes256_wide != NULL) usable->aes256 = usable->aes256_wide;
         if (!levels[i].has_aes) {
             usable->aes256 = NULL;
             usable->aes256_more = NULL;

@@ -13,8 +13,16 @@ enum {
     FEW_ENTRIES = 16                  /* of a table that is searched from its beginning */
 };
 
-/* Buffers of one block, all in L1, and where the block lies. */
+/* Buffers of one block, all in L1, and where the block lies. Their sizes are multiples of a cache line, at which the first one begins: a
+   vector that lies in two lines costs two loads. */
 typedef struct {
+    _Alignas(64) uint64_t words[DPK_BLOCK];
+    uint64_t table_words[DPK_BLOCK];
+    double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
+    int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK];
+    int64_t which[DPK_PARAMETERS];
+    double step[DPK_PARAMETERS], grid[DPK_PARAMETERS], inverse[DPK_PARAMETERS];
+    uint16_t accept[4 * DPK_GROUP];
     const dpk_noise_call *call;
     int64_t start;    /* first position of the block in the arrays */
     size_t offset, n; /* lanes [offset, offset + n) of `width` are wanted */
@@ -22,17 +30,14 @@ typedef struct {
     uint64_t element; /* keystream index of lane 0 */
     dpk_lanes lanes;
     int has_table, has_rounded; /* laws of discrete Gaussian noise of which the call has any */
-    uint64_t words[DPK_BLOCK], table_words[DPK_BLOCK];
-    double x[DPK_BLOCK], x_low[DPK_BLOCK], y[DPK_BLOCK];
-    int64_t x_int[DPK_BLOCK], y_int[DPK_BLOCK], z[DPK_BLOCK];
-    const double *in; /* the values of a float kind: x, or where they lie; of a discrete kind */
+    const double *in;           /* the values of a float kind: x, or where they lie; of a discrete kind */
     const int64_t *in_int;
     int is_stored; /* the sums are in the caller's array already */
     size_t period; /* of the lanes' parameters, or 0 */
     const int64_t *laws_of_lanes;
-    int64_t which[DPK_PARAMETERS];
-    double step[DPK_PARAMETERS], grid[DPK_PARAMETERS], inverse[DPK_PARAMETERS];
-    uint16_t accept[4 * DPK_GROUP];
+    char *late;       /* where results of the block before go, past the cache, while this one's words are drawn */
+    const char *owed; /* the first of them that is not there yet */
+    size_t n_owed;
 } block;
 
 typedef struct {
@@ -147,19 +152,37 @@ static void open_block(block *b, int64_t position, int64_t stop) {
     place_parameters(b);
 }
 
+/* Stores at most n of the results that the block before has left. A burst of such stores would wait for the memory; a few of them at a time
+   do so while a cipher computes. */
+static void pay(block *b, size_t n) {
+    if (n < b->n_owed) n -= (uintptr_t)b->late / 8 % 8; /* up to the end of a cache line */
+    else n = b->n_owed;
+    b->call->kernels->noise.past_cache(b->late, n, b->owed);
+    b->late += 8 * n;
+    b->owed += 8 * n;
+    b->n_owed -= n;
+}
+
+static void draw_groups(block *b, uint32_t domain, uint64_t *words) {
+    const dpk_noise_call *call = b->call;
+    for (size_t g = 0; g < b->width / DPK_GROUP; g++) {
+        dpk_bulk_words(&call->stream, call->kernels, domain, b->element / DPK_GROUP + g, 1, words + g * DPK_GROUP);
+        pay(b, DPK_GROUP);
+    }
+}
+
 /* An element that is inverted from a table has a word of its own, which the pair that its neighbour belongs to does not read. */
 static void draw_words(block *b) {
     const dpk_noise_call *call = b->call;
-    const uint64_t group = b->element / DPK_GROUP;
-    const size_t n_groups = b->width / DPK_GROUP;
-    if (b->has_table) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_TABLE, group, n_groups, b->table_words);
-    if (!b->has_table || b->has_rounded) dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, n_groups, b->words);
+    if (b->has_table) draw_groups(b, DPK_DOMAIN_TABLE, b->table_words);
+    if (!b->has_table || b->has_rounded) draw_groups(b, DPK_DOMAIN_BULK, b->words);
     if (b->has_rounded) {
         uint64_t accept[DPK_GROUP];
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_ACCEPT, b->element / (4 * DPK_GROUP), 1, accept);
         memcpy(b->accept, accept, sizeof accept);
         dpk_wipe(accept, sizeof accept);
     }
+    pay(b, b->n_owed);
 }
 
 /* Fixes the undecided lanes of a float block. A non-finite input stops the call. */
@@ -225,7 +248,7 @@ static dpk_status run_real(block *b, pending_list *list, int64_t *bad) {
 static dpk_status settle_int(block *b, pending_list *list) {
     const dpk_noise_call *call = b->call;
     for (size_t i = b->offset; i < b->offset + b->n; i++) {
-        if (b->z[i] != INT64_MIN) continue;
+        if (b->z[i] != DPK_OPEN) continue;
         dpk_law law = law_of(b, i);
         dpk_sample sample = sample_of(b, &law, i);
         const int may_retry = call->tier == DPK_TIER_FAST && law.kind == DPK_GAUSSIAN_ROUNDED;
@@ -242,7 +265,7 @@ static int sample_int(block *b) {
     const dpk_noise_kernels *k = &call->kernels->noise;
     int undecided = 0;
     if (call->tier != DPK_TIER_FAST) {
-        for (size_t i = 0; i < b->width; i++) b->z[i] = INT64_MIN;
+        for (size_t i = 0; i < b->width; i++) b->z[i] = DPK_OPEN;
         return 1;
     }
     if (call->kind == DPK_DISCRETE_LAPLACE) return k->discrete_laplace(&b->lanes, b->words, b->z, b->width);
@@ -347,11 +370,13 @@ static void clear_spare_lanes(block *b, int64_t size) {
 }
 
 /* Stores the block but for what it added to the pending list: those places keep what they hold until the exact tier has decided. */
-static void store_block(const block *b, const pending_list *list, int64_t before) {
+static void store_block(block *b, const pending_list *list, int64_t before) {
     const char *item = is_discrete(b->call->kind) ? (const char *)(b->y_int + b->offset) : (const char *)(b->y + b->offset);
     if (b->is_stored) return;
     if (b->call->streams && b->call->out.dtype != DPK_F32 && list->count == before && dpk_view_run(&b->call->out, b->start)) {
-        dpk_store_past_cache(dpk_view_run(&b->call->out, b->start), b->n, item);
+        b->late = dpk_view_run(&b->call->out, b->start);
+        b->owed = item;
+        b->n_owed = b->n;
         return;
     }
     size_t done = 0;
@@ -394,6 +419,7 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
     size_t width = 0; /* of the widest block */
     b.call = call;
     b.is_stored = 0;
+    b.n_owed = 0;
     set_lanes(&b);
     clear_spare_lanes(&b, stop - start);
     *reached = start;
@@ -411,6 +437,7 @@ int dpk_noise_run(const dpk_noise_call *call, int64_t start, int64_t stop, dpk_p
         store_block(&b, &list, before);
         *reached += (int64_t)b.n;
     }
+    pay(&b, b.n_owed);
     if (call->streams) dpk_stores_done();
     wipe_block(&b, width);
     *n_pending = list.count;

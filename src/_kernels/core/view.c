@@ -247,22 +247,7 @@ void dpk_store(const dpk_view *v, int64_t start, size_t n, const void *items) {
     FOR_RUNS(v, start, n, run_store_any(v, c.at, stride, count, (const char *)items + 8 * done))
 }
 
-/* Memory that is written whole need not be read before, as an ordinary store does. Pre: `to` aligned to 8. Post: stored, and visible to
-   other threads after dpk_stores_done. Errors: none. */
-void dpk_store_past_cache(void *to, size_t n, const void *items) {
-#if DPK_HAS_STREAMS
-    const char *from = items;
-    char *at = to;
-    size_t first = n && (uintptr_t)at % 16 ? 1 : 0;
-    memcpy(at, from, 8 * first);
-    size_t i = first;
-    for (; i + 2 <= n; i += 2) _mm_stream_si128((__m128i *)(at + 8 * i), _mm_loadu_si128((const __m128i *)(from + 8 * i)));
-    memcpy(at + 8 * i, from + 8 * i, 8 * (n - i));
-#else
-    memcpy(to, items, 8 * n);
-#endif
-}
-
+/* Post: stores past the cache are visible to other threads. Errors: none. */
 void dpk_stores_done(void) {
 #if DPK_HAS_STREAMS
     _mm_sfence();

@@ -111,7 +111,6 @@ void dpk_load_real(const dpk_view *, int64_t start, size_t n, double *high,
 void dpk_load_int(const dpk_view *, int64_t start, size_t n, int64_t *out);
 void dpk_split_int(const int64_t *items, size_t n, double *high, double *low);
 void dpk_store(const dpk_view *, int64_t start, size_t n, const void *items); /* 8-byte items */
-void dpk_store_past_cache(void *to, size_t n, const void *items);             /* 8-byte items; then dpk_stores_done */
 void dpk_stores_done(void);
 void dpk_store_int(const dpk_view *, int64_t start, size_t n, const int64_t *items);
 

@@ -16,6 +16,8 @@ struct dpk_kernels {
     const char *name;
     void (*chacha20)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
     void (*aes256)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    void (*aes256_wide)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups,
+                        uint64_t *words); /* the same with VAES at a level that does not ask for it, or NULL */
     void (*chacha20_element)(const dpk_stream *, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words);
     void (*chacha20_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);

@@ -52,6 +52,9 @@ typedef struct {
     int32_t uniform;
 } dpk_lanes;
 
+/* A discrete lane that is undecided: beyond every sample of the kernels, and what the number 0.0 becomes in settled_int64. */
+#define DPK_OPEN (-(int64_t)0x4338000000000000)
+
 /* What a call clamps its values to. Integers are clamped as such where all bounds are integers, so that they keep their unit. */
 typedef struct {
     double lower, upper, missing; /* missing: what NaN becomes; NaN if nothing stands for it */
@@ -60,7 +63,7 @@ typedef struct {
 } dpk_bounds;
 
 /* n is a multiple of DPK_GROUP and at most DPK_BLOCK, but for clamping, which takes any; arrays do not overlap. The float kernels mark
-   undecided lanes by NaN, the discrete ones by INT64_MIN; they return nonzero if there is any. */
+   undecided lanes by NaN, the discrete ones by DPK_OPEN; they return nonzero if there is any. */
 typedef struct {
     int (*laplace)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
     int (*gaussian)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
@@ -70,6 +73,7 @@ typedef struct {
     int (*gaussian_rounded)(const dpk_lanes *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
     void (*grid_lanes)(const double *scales, double fixed_grid, double *step, double *grid, double *inverse, size_t n);
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
+    void (*past_cache)(void *to, size_t n, const void *items); /* 8-byte items; then dpk_stores_done */
     void (*clamp_real)(const dpk_bounds *, double *x, size_t n);
     void (*clamp_int)(const dpk_bounds *, int64_t *x, size_t n);
     void (*exponential_raw)(const uint64_t *words, double *e, size_t n); /* -ln|X|, for measurements */

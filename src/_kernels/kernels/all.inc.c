@@ -10,6 +10,7 @@
 #include "bounds.inc.c"
 #include "response.inc.c"
 #include "scan.inc.c"
+#include "stores.inc.c"
 #include "codes.inc.c"
 #include "counts.inc.c"
 #include "selection.inc.c"
@@ -37,6 +38,7 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
             .gaussian_rounded = gaussian_rounded,
             .grid_lanes = grid_lanes,
             .add_saturating = add_saturating,
+            .past_cache = past_cache,
             .clamp_real = clamp_real,
             .clamp_int = clamp_int,
             .exponential_raw = exponential_raw,

@@ -1,33 +1,34 @@
 /* Discrete noise: floor of a shifted exponential, inversion of a short table, rounded normals with an acceptance step. */
 #include "dpk_noise.h"
 #include "lanes.h"
+#include "samples.h"
 
 DPK_INLINE int discrete_laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n,
                                      int uniform) {
-    uint64_t undecided = 0;
+    double exponential[DPK_BLOCK];
+    uint64_t settled = 0;
+    exponentials(words, exponential, n);
     for (size_t i = 0; i < n; i++) {
         size_t k = uniform ? 0 : i;
-        double magnitude;
-        double e = exponential_lane(words[i], &magnitude);
-        double t = muladd(p->step_scale[k], e, p->offset[k]); /* t(E + c) - 1/2, so the floor is a rounding */
-        double floored = nearest(t);
-        double bound = muladd(p->step_scale[k], muladd(p->beta, e, p->alpha), p->slack);
-        int decided = (fabs(t - floored) < 0.5 - bound) & (t < 0x1p50) & (magnitude >= DPK_RARE_EXPONENTIAL);
-        double sample = double_of(bits_of(floored) ^ (words[i] & 0x8000000000000000u));
-        undecided |= (uint64_t)!decided;
-        z[i] = decided ? to_int64(sample) : INT64_MIN;
+        /* |t| = t(E + c) - 1/2, so the floor is a rounding; the sign is that of the word. */
+        double e = exponential[i], above = muladd(p->step_scale[k], e, p->offset[k]);
+        double t = double_of(bits_of(above) ^ (words[i] & 0x8000000000000000u));
+        double uncertain = muladd(p->step_scale[k] * p->beta, e, fabs(t - nearest_small(t)));
+        int decided = uncertain < 0.5 - p->slack - p->step_scale[k] * p->alpha;
+        settled += (uint64_t)decided;
+        z[i] = settled_int64(t, decided);
     }
-    return undecided != 0;
+    return settled != n;
 }
 
-/* Pre: offset[k] = t c - 1/2. Post: z[i] discrete Laplace, INT64_MIN if undecided. Errors: returns whether any is undecided.
+/* Pre: offset[k] = t c - 1/2. Post: z[i] discrete Laplace, DPK_OPEN if undecided. Errors: returns whether any is undecided.
    Source: docs/exactness.md, "Discrete Laplace". */
 static int discrete_laplace(const dpk_lanes *p, const uint64_t *words, int64_t *z, size_t n) {
     return p->uniform ? discrete_laplace_body(p, words, z, n, 1) : discrete_laplace_body(p, words, z, n, 0);
 }
 
 #if DPK_VECTOR_LANES > 1
-typedef int32_t table_vec __attribute__((vector_size(4 * DPK_VECTOR_LANES)));
+typedef int32_t table_vec __attribute__((vector_size(4 * DPK_VECTOR_LANES), aligned(4), may_alias)); /* anywhere in arrays of int32_t */
 #define TABLE_TRUE(comparison) (-(comparison)) /* comparisons of vectors give 0 and -1 */
 #else
 typedef int32_t table_vec;
@@ -38,8 +39,8 @@ enum { TABLE_LANES = sizeof(table_vec) / 4, TABLE_VECTORS = 4 };
 /* Counts the thresholds below each magnitude, TABLE_VECTORS vectors at a time, and marks those that meet one or pass the last. */
 DPK_INLINE void search_table(const dpk_table *table, const int32_t *magnitude, int32_t *count, int32_t *tie) {
     table_vec m[TABLE_VECTORS], c[TABLE_VECTORS], t[TABLE_VECTORS];
-    memcpy(m, magnitude, sizeof m);
     for (int v = 0; v < TABLE_VECTORS; v++) {
+        m[v] = ((const table_vec *)magnitude)[v];
         c[v] = m[v] ^ m[v];
         t[v] = TABLE_TRUE(m[v] > (int32_t)table->short_[table->n_short - 1]);
     }
@@ -50,12 +51,14 @@ DPK_INLINE void search_table(const dpk_table *table, const int32_t *magnitude, i
             t[v] |= m[v] == threshold;
         }
     }
-    memcpy(count, c, sizeof c);
-    memcpy(tie, t, sizeof t);
+    for (int v = 0; v < TABLE_VECTORS; v++) {
+        ((table_vec *)count)[v] = c[v];
+        ((table_vec *)tie)[v] = t[v];
+    }
 }
 
 /* Pre: entry k of the table separates |z| <= k from |z| > k at 31 bits; the last entry bounds what is decided here.
-   Post: z[i] discrete Gaussian, INT64_MIN on a tie or beyond the table. Errors: returns whether any is undecided.
+   Post: z[i] discrete Gaussian, DPK_OPEN on a tie or beyond the table. Errors: returns whether any is undecided.
    Source: docs/exactness.md, "Discrete Gaussian". */
 static int gaussian_table(const dpk_table *table, const uint64_t *DPK_RESTRICT words, int64_t *DPK_RESTRICT z, size_t n) {
     int32_t magnitude[DPK_BLOCK], count[DPK_BLOCK], tie[DPK_BLOCK];
@@ -69,7 +72,7 @@ static int gaussian_table(const dpk_table *table, const uint64_t *DPK_RESTRICT w
         int64_t sign = (int64_t)words[i] >> 63;
         int64_t sample = ((int64_t)count[i] ^ sign) - sign;
         undecided |= (uint64_t)(tie[i] != 0);
-        z[i] = tie[i] ? INT64_MIN : sample;
+        z[i] = tie[i] ? DPK_OPEN : sample;
     }
     return undecided != 0;
 }
@@ -86,7 +89,7 @@ DPK_INLINE int64_t signed_count(uint64_t count, uint64_t word) {
 DPK_INLINE int64_t guided_lane(const uint64_t *guide, uint64_t word, int64_t other) {
     uint64_t m = table_magnitude(word), e = guide[m >> DPK_GUIDE_SHIFT], entry = e & UINT32_MAX;
     uint64_t count = (e >> 32 & 0xff) + ((entry - m) >> 63);
-    int64_t sample = (e & DPK_GUIDE_SEVERAL) | (uint64_t)(entry == m) ? INT64_MIN : signed_count(count, word);
+    int64_t sample = (e & DPK_GUIDE_SEVERAL) | (uint64_t)(entry == m) ? DPK_OPEN : signed_count(count, word);
     return e & DPK_GUIDE_NONE ? other : sample;
 }
 
@@ -95,9 +98,9 @@ static int search_open(const dpk_law *laws, const int64_t *which, const uint64_t
     int undecided = 0;
     for (size_t start = 0; start < n; start += 16) {
         uint64_t any = 0;
-        for (size_t i = start; i < start + 16; i++) any |= (uint64_t)(z[i] == INT64_MIN);
+        for (size_t i = start; i < start + 16; i++) any |= (uint64_t)(z[i] == DPK_OPEN);
         for (size_t i = start; any && i < start + 16; i++) {
-            if (z[i] != INT64_MIN) continue;
+            if (z[i] != DPK_OPEN) continue;
             const dpk_law *law = laws + (which ? which[i] : 0);
             const uint32_t *entries = law->table.short_, m = table_magnitude(words[i]);
             uint64_t count = 0;
@@ -106,7 +109,7 @@ static int search_open(const dpk_law *laws, const int64_t *which, const uint64_t
                 while ((int32_t)count < law->table.n_short && m > entries[count]) count++;
                 if ((int32_t)count < law->table.n_short && m != entries[count]) z[i] = signed_count(count, words[i]);
             }
-            undecided |= z[i] == INT64_MIN;
+            undecided |= z[i] == DPK_OPEN;
         }
     }
     return undecided;
@@ -124,40 +127,29 @@ static int gaussian_guided(const dpk_law *laws, const uint64_t *DPK_RESTRICT gui
     return search_open(laws, which, words, z, n);
 }
 
-DPK_INLINE int64_t accepted_lane(double t, double bound, double quick, uint16_t accept, int rare, uint64_t *undecided) {
-    double n = nearest(t);
-    /* (a16 + 1)/2^16 <= 1 - quick n^2/2^16, with a quarter of a unit to spare for the rounding of the left side. */
-    int taken = muladd(n * n, quick, (double)(int32_t)accept) <= 65534.75;
-    int decided = (fabs(t - n) < 0.5 - bound) & (fabs(t) < 0x1p50) & taken & !rare;
-    *undecided |= (uint64_t)!decided;
-    return decided ? to_int64(n) : INT64_MIN;
-}
-
-DPK_INLINE int64_t rounded_lane(const dpk_lanes *p, size_t k, double radius, double turned, uint16_t accept, int rare,
-                                uint64_t *undecided) {
-    double sigma = p->step_scale[k], bound = muladd(sigma * p->beta, radius, muladd(sigma, p->alpha, p->slack));
-    return accepted_lane(sigma * (radius * turned), bound, p->quick[k], accept, rare, undecided);
-}
-
 DPK_INLINE int rounded_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const uint16_t *DPK_RESTRICT accept,
                             int64_t *DPK_RESTRICT z, size_t n, int uniform) {
-    uint64_t undecided = 0;
+    uint64_t settled = 0;
+    double radius[DPK_HALF_GROUP], normal[DPK_GROUP];
     for (size_t g = 0; g < n; g += DPK_GROUP) {
-        for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
-            size_t j = i + DPK_HALF_GROUP;
-            int rare;
-            double cosine, sine;
-            double radius = radius_lane(words[i], &rare);
-            circle_lane(words[j], &cosine, &sine);
-            z[i] = rounded_lane(p, uniform ? 0 : i, radius, cosine, accept[i], rare, &undecided);
-            z[j] = rounded_lane(p, uniform ? 0 : j, radius, sine, accept[j], rare, &undecided);
-        }
+        normals(words + g, radius, normal);
+        for (size_t h = 0; h < DPK_GROUP; h += DPK_HALF_GROUP)
+            for (size_t i = h; i < h + DPK_HALF_GROUP; i++) {
+                size_t k = uniform ? 0 : g + i;
+                double sigma = p->step_scale[k], t = sigma * normal[i], n = nearest_small(t);
+                double uncertain = muladd(sigma * p->beta, radius[i - h], fabs(t - n));
+                /* (a16 + 1)/2^16 <= 1 - quick n^2/2^16, with a quarter of a unit to spare for the rounding of the left side. */
+                int taken = muladd(n * n, p->quick[k], (double)(int32_t)accept[g + i]) <= 65534.75;
+                int decided = (uncertain < 0.5 - p->slack - sigma * p->alpha) & taken;
+                settled += (uint64_t)decided;
+                z[g + i] = settled_int64(t, decided);
+            }
     }
-    return undecided != 0;
+    return settled != n;
 }
 
 /* Pre: accept[i] the first 16 bits of element i's acceptance uniform; quick[k] that of the law of scale step_scale[k]. Post: z[i] the
-   rounded normal of attempt 0 where it is surely accepted, else INT64_MIN. Errors: returns whether any is undecided.
+   rounded normal of attempt 0 where it is surely accepted, else DPK_OPEN. Errors: returns whether any is undecided.
    Source: docs/exactness.md, "Discrete Gaussian". */
 static int gaussian_rounded(const dpk_lanes *p, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n) {
     return p->uniform ? rounded_body(p, words, accept, z, n, 1) : rounded_body(p, words, accept, z, n, 0);
@@ -165,9 +157,11 @@ static int gaussian_rounded(const dpk_lanes *p, const uint64_t *words, const uin
 
 /* Post: y[i] = x[i] + z[i], saturated at the edges of int64. Errors: none. */
 static void add_saturating(const int64_t *DPK_RESTRICT x, const int64_t *DPK_RESTRICT z, int64_t *DPK_RESTRICT y, size_t n) {
+    int64_t beyond = 0; /* negative if any sum is */
     for (size_t i = 0; i < n; i++) {
-        int64_t sum = (int64_t)((uint64_t)x[i] + (uint64_t)z[i]);
-        int64_t edge = (x[i] >> 63) ^ INT64_MAX;
-        y[i] = ((x[i] ^ sum) & (z[i] ^ sum)) < 0 ? edge : sum;
+        y[i] = (int64_t)((uint64_t)x[i] + (uint64_t)z[i]);
+        beyond |= (x[i] ^ y[i]) & (z[i] ^ y[i]);
     }
+    for (size_t i = 0; beyond < 0 && i < n; i++)
+        if (((x[i] ^ y[i]) & (z[i] ^ y[i])) < 0) y[i] = (x[i] >> 63) ^ INT64_MAX;
 }

@@ -2,25 +2,19 @@
 #include "dpk_noise.h"
 #include "grid.h"
 #include "lanes.h"
+#include "samples.h"
 
 DPK_INLINE int gaussian_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
                              const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {
     uint64_t undecided = 0;
     lane_scale same = scale_of(p, 0);
+    double radius[DPK_HALF_GROUP];
     for (size_t g = 0; g < n; g += DPK_GROUP) {
+        normals(words + g, radius, y + g);
         for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
             size_t j = i + DPK_HALF_GROUP;
-            int rare, first, second;
-            double cosine, sine;
-            double radius = radius_lane(words[i], &rare);
-            circle_lane(words[j], &cosine, &sine);
-            double a = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, radius * cosine, radius, &first);
-            double b = release_lane(uniform ? same : scale_of(p, j), x[j], with_low ? x_low + j : NULL, radius * sine, radius, &second);
-            first &= !rare;
-            second &= !rare;
-            undecided |= (uint64_t)!(first & second);
-            y[i] = first ? a : NAN;
-            y[j] = second ? b : NAN;
+            y[i] = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, y[i], radius[i - g], &undecided);
+            y[j] = release_lane(uniform ? same : scale_of(p, j), x[j], with_low ? x_low + j : NULL, y[j], radius[i - g], &undecided);
         }
     }
     return undecided != 0;

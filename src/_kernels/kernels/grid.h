@@ -16,20 +16,23 @@ DPK_INLINE lane_scale scale_of(const dpk_lanes *p, size_t i) {
 }
 
 /* x plus a unit sample, to the nearest multiple of the grid.
-   Post: the released value; *decided unless the error interval holds a midpoint, x is not finite or the result overflows.
+   Post: the released value; NaN, and *undecided not 0, if the error interval holds a midpoint, the sample is NaN, x is not finite or the
+   result overflows.
    x/g splits into an integer and a fraction, both exact, so nothing of x is lost whatever its size. */
-DPK_INLINE double release_lane(lane_scale s, double x, const double *x_low, double sample, double size, int *decided) {
+DPK_INLINE double release_lane(lane_scale s, double x, const double *x_low, double sample, double size, uint64_t *undecided) {
     double scaled = x * s.inverse;
     double whole = nearest(scaled);
     double part = scaled - whole;
     if (x_low) part += *x_low * s.inverse;
     double t = muladd(s.step, sample, part);
-    double n = nearest(t);
+    double n = nearest_small(t);
     double uncertain = muladd(s.beta, size, fabs(t - n));
     if (x_low) uncertain = muladd(0x1p-52, fabs(part), fabs(t) < 0x1p51 ? uncertain : 1.0); /* without x_low, |t| < 2^46 */
-    double y = muladd(whole + n, s.grid, 0.0);                                              /* + 0.0 turns -0.0 into 0.0 */
-    *decided = (uncertain < s.room) & (fabs(y) <= 0x1.fffffffffffffp+1023);
-    return y;
+    double y = (whole + n) * s.grid;
+    uncertain = muladd(0.0, y, uncertain); /* NaN if y is infinite */
+    uint64_t open = uncertain < s.room ? 0 : UINT64_MAX;
+    *undecided += open;
+    return y + double_of(open); /* NaN, or 0.0, which turns -0.0 into 0.0 */
 }
 
 #endif

@@ -70,8 +70,31 @@ DPK_INLINE double from_int64(int64_t v) {
 #endif
 }
 
-/* An integer-valued double below 2^51 in magnitude. */
-DPK_INLINE int64_t to_int64(double x) { return (int64_t)(bits_of(x + 0x1.8p52) - 0x4338000000000000u); }
+/* v 2^-64, rounded once. */
+DPK_INLINE double fraction_from_int64(int64_t v) {
+#if defined(__AVX512DQ__) || defined(__aarch64__)
+    return (double)v * 0x1p-64;
+#else
+    /* As from_int64, with 2^20 and 2^-12. */
+    double high = double_of((((uint64_t)v ^ 0x8000000000000000u) >> 32) | 0x4130000000000000u);
+    double low = double_of(((uint64_t)v & 0xffffffffu) | 0x3f30000000000000u);
+    return (high - 0x1.00000801p20) + low;
+#endif
+}
+
+/* x, or NaN where the mask has all bits set. */
+DPK_INLINE double unless(uint64_t mask, double x) { return x + double_of(mask); }
+
+#define DPK_SHIFT 0x1.8p52 /* added to |x| < 2^51 leaves the nearest integer, ties to even, in the low bits */
+
+/* nearest(x) for |x| < 2^51; what it is beyond must not matter. */
+DPK_INLINE double nearest_small(double x) { return (x + DPK_SHIFT) - DPK_SHIFT; }
+
+/* The nearest integer for |x| < 2^51. */
+DPK_INLINE int64_t to_int64(double x) { return (int64_t)(bits_of(x + DPK_SHIFT) - 0x4338000000000000u); }
+
+/* The nearest integer for |x| < 2^51 if it is decided, else DPK_OPEN. */
+DPK_INLINE int64_t settled_int64(double x, int decided) { return (int64_t)(bits_of(decided ? x + DPK_SHIFT : 0.0) - 0x4338000000000000u); }
 
 /* (2 atanh(s)/s - 2)/s^2 for z = s^2 <= 0.02944; weighted error 2^-59.1. From fit_polynomials.py. The pairs of coefficients are
    evaluated side by side (Estrin): the chain of dependent operations is what limits the loop. */
@@ -104,9 +127,9 @@ DPK_INLINE double cos_tail(double z) {
 
 /* A positive double d = 2^k m with m in [sqrt(1/2), sqrt(2)): returns m and k + 1023, biased, as a double minus `bias`. */
 DPK_INLINE double reduce(double d, double bias, double *negated_exponent) {
-    uint64_t biased = (bits_of(d) - 0x3fe6a09e667f3bcdu + 0x3ff0000000000000u) >> 52;
-    *negated_exponent = bias - double_of(biased | 0x4330000000000000u);
-    return double_of(bits_of(d) - (biased << 52) + 0x3ff0000000000000u);
+    uint64_t shifted = bits_of(d) - 0x3fe6a09e667f3bcdu + 0x3ff0000000000000u;
+    *negated_exponent = bias - double_of((shifted >> 52) | 0x4330000000000000u);
+    return double_of((shifted & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu);
 }
 
 #define DPK_LN2 0x1.62e42fefa39efp-1
@@ -114,44 +137,59 @@ DPK_INLINE double reduce(double d, double bias, double *negated_exponent) {
 /* Below this |w| (|X| < 2^-13) the bits not seen yet weigh too much; the accurate tier has more of them. */
 #define DPK_RARE_EXPONENTIAL 0x1p50
 
-/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(3 + 2.3 E) and 2^-63/|X| for the fraction; *magnitude = |w|. */
-DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
-    double d = fabs(from_int64((int64_t)w));
-    double c;
-    double m = reduce(d, 0x1p52 + 1023 + 63, &c);
-    double s = (m - 1.0) / (m + 1.0);
-    double z = s * s;
-    *magnitude = d;
-    return muladd(c, DPK_LN2, -s * muladd(z, atanh_tail(z), 2.0));
+/* The first half of exponential_lane, up to the division: -s where |w| = 2^k m and s = (m - 1)/(m + 1), and *negated = 63 - k. */
+DPK_INLINE double exponential_ratio(uint64_t w, double *magnitude, double *negated) {
+    *magnitude = fabs(from_int64((int64_t)w));
+    double m = reduce(*magnitude, 0x1p52 + 1023 + 63, negated);
+    return (1.0 - m) / (m + 1.0);
 }
 
-/* Pre: U = (w + fraction) * 2^-64. Post: sqrt(-2 ln U) up to u(7.2 + 2.2 R) unless *rare (U < 2^-15 or 1 - U <= 2^-24).
-   Near U = 1 the signed reading of w gives U - 1 itself, so the root keeps its relative precision. */
+/* The second half: the logarithm of the first one's numbers. */
+DPK_INLINE double exponential_from(double ratio, double negated) {
+    double z = ratio * ratio;
+    return muladd(negated, DPK_LN2, ratio * muladd(z, atanh_tail(z), 2.0));
+}
+
+/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(3 + 2.3 E) and 2^-63/|X| for the fraction; *magnitude = |w|. */
+DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
+    double negated;
+    double ratio = exponential_ratio(w, magnitude, &negated);
+    return exponential_from(ratio, negated);
+}
+
+/* The first half of radius_lane: s = f/(2 + f) where U = 2^-k (1 + f), and *negated = k. Near U = 1 the signed reading of w gives U - 1
+   itself, so the root keeps its relative precision. */
+DPK_INLINE double radius_ratio(uint64_t w, double *negated, int *rare) {
+    double a = fraction_from_int64((int64_t)w);
+    double one = a < 0.0 ? 1.0 : 0.0, d = a + one;
+    double m = reduce(d, 0x1p52 + 1023, negated);
+    double f = (m - 1.0) + (a - (d - one)); /* what d was rounded by */
+    *rare = (a >= -0x1p-24) & (a < 0x1p-15);
+    return f / (2.0 + f);
+}
+
+DPK_INLINE double radius_from(double ratio, double negated) {
+    double z = ratio * ratio;
+    return sqrt(muladd(negated, 2 * DPK_LN2, -2.0 * ratio * muladd(z, atanh_tail(z), 2.0)));
+}
+
+/* Pre: U = (w + fraction) * 2^-64. Post: sqrt(-2 ln U) up to u(7.2 + 2.2 R) unless *rare (U < 2^-15 or 1 - U <= 2^-24). */
 DPK_INLINE double radius_lane(uint64_t w, int *rare) {
-    double a = from_int64((int64_t)w);
-    double d = a < 0.0 ? a + 0x1p64 : a;
-    double c;
-    double m = reduce(d, 0x1p52 + 1023 + 64, &c);
-    double f = c == 0.0 ? a * 0x1p-64 : m - 1.0;
-    double s = f / (2.0 + f);
-    double z = s * s;
-    double e = muladd(c, 2 * DPK_LN2, -2.0 * s * muladd(z, atanh_tail(z), 2.0));
-    *rare = (a >= -0x1p40) & (a < 0x1p49);
-    return sqrt(e);
+    double negated;
+    double ratio = radius_ratio(w, &negated, rare);
+    return radius_from(ratio, negated);
 }
 
 /* Pre: V = (v + fraction) * 2^-64. Post: cos and sin of 2 pi V up to 4u. */
 DPK_INLINE void circle_lane(uint64_t v, double *cosine, double *sine) {
-    double r = from_int64((int64_t)(v << 2)) * 0x1p-64;
+    double r = fraction_from_int64((int64_t)(v << 2));
     uint64_t octant = v + 0x2000000000000000u; /* top two bits: which multiple of pi/2 is nearest */
     double z = r * r;
     double near_zero = r * sin_over_r(z);
     double near_one = muladd(z, cos_tail(z), 1.0);
-    int odd = (octant & 0x4000000000000000u) != 0;
-    double co = odd ? near_zero : near_one;
-    double si = odd ? near_one : near_zero;
-    *cosine = double_of(bits_of(co) ^ ((octant ^ (octant << 1)) & 0x8000000000000000u));
-    *sine = double_of(bits_of(si) ^ (octant & 0x8000000000000000u));
+    uint64_t odd = (int64_t)(octant << 1) < 0 ? UINT64_MAX : 0, exchange = (bits_of(near_zero) ^ bits_of(near_one)) & odd;
+    *cosine = double_of(bits_of(near_one) ^ exchange ^ ((octant ^ (octant << 1)) & 0x8000000000000000u));
+    *sine = double_of(bits_of(near_zero) ^ exchange ^ (octant & 0x8000000000000000u));
 }
 
 #endif

@@ -2,20 +2,16 @@
 #include "dpk_noise.h"
 #include "grid.h"
 #include "lanes.h"
+#include "samples.h"
 
 DPK_INLINE int laplace_body(const dpk_lanes *p, const uint64_t *DPK_RESTRICT words, const double *DPK_RESTRICT x,
                             const double *DPK_RESTRICT x_low, double *DPK_RESTRICT y, size_t n, int uniform, int with_low) {
     uint64_t undecided = 0;
     lane_scale same = scale_of(p, 0);
+    exponentials(words, y, n);
     for (size_t i = 0; i < n; i++) {
-        double magnitude;
-        int decided;
-        double e = exponential_lane(words[i], &magnitude);
-        double sample = double_of(bits_of(e) ^ (words[i] & 0x8000000000000000u));
-        double r = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, sample, e, &decided);
-        decided &= magnitude >= DPK_RARE_EXPONENTIAL;
-        undecided |= (uint64_t)!decided;
-        y[i] = decided ? r : NAN;
+        double e = y[i], sample = double_of(bits_of(e) ^ (words[i] & 0x8000000000000000u));
+        y[i] = release_lane(uniform ? same : scale_of(p, i), x[i], with_low ? x_low + i : NULL, sample, e, &undecided);
     }
     return undecided != 0;
 }
