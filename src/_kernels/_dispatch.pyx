@@ -8,8 +8,8 @@ from libc.string cimport memcpy
 
 from dpk cimport (
     DPK_AES256, DPK_BLOCK, DPK_GROUP, DPK_STACK_DEPTH, dpk_aes256_block, dpk_build_flags, dpk_bulk_words, dpk_chacha20_block, dpk_compiler,
-    dpk_exponential_raw, dpk_has_aes, dpk_kernels, dpk_keystream_in_cache, dpk_keystream_into, dpk_level_now, dpk_level_use, dpk_more_words,
-    dpk_normal_raw, dpk_stream, dpk_usable_level, dpk_wipe, dpk_wipe_stack,
+    dpk_exponential_raw, dpk_has_aes, dpk_has_vaes, dpk_kernels, dpk_keystream_in_cache, dpk_keystream_into, dpk_level_now, dpk_level_use,
+    dpk_more_words, dpk_normal_raw, dpk_stream, dpk_usable_level, dpk_usable_without_vaes, dpk_wipe, dpk_wipe_stack,
 )
 
 from dpcore._kernels import _memory
@@ -20,10 +20,12 @@ include "stream.pxi"
 LEVELS = ("baseline", "x86_v3", "x86_v4")
 
 cdef dpk_kernels usable[3]  # the levels this machine can run, least first; not changed after import
+cdef dpk_kernels without_vaes[3]
 cdef const dpk_kernels *slot = NULL
 numbers = {}
 for name_ in LEVELS:
     if dpk_usable_level(name_.encode(), &usable[len(numbers)]):
+        dpk_usable_without_vaes(name_.encode(), &without_vaes[len(numbers)])
         numbers[name_] = len(numbers)
 slot = &usable[len(numbers) - 1]
 capsule = PyCapsule_New(<void *> &slot, "dpcore._kernels.level", NULL)
@@ -33,12 +35,12 @@ cdef const dpk_kernels *level() noexcept nogil:
     return dpk_level_now(&slot)
 
 
-def select(str name):
-    """Use the level `name`; False, and nothing changes, if this machine cannot."""
+def select(str name, bint vaes=True):
+    """Use the level `name`, with VAES if it has that; False, and nothing changes, if this machine cannot."""
     cdef int number = numbers.get(name, -1)
     if number < 0:
         return False
-    dpk_level_use(&slot, &usable[number])
+    dpk_level_use(&slot, &usable[number] if vaes else &without_vaes[number])
     return True
 
 
@@ -55,6 +57,11 @@ def available():
 def has_aes():
     """Whether the level in use has AES-256 for the secure source."""
     return bool(dpk_has_aes(level()))
+
+
+def has_vaes():
+    """Whether the level in use has AES-256 on VAES, several blocks an instruction."""
+    return bool(dpk_has_vaes(level()))
 
 
 def build():

@@ -180,13 +180,14 @@ cdef class Call(Views):
 
     def __cinit__(self, int kind, values, out, key, uint32_t nonce, uint64_t first_element, int cipher, *, Reals real=None,
                   Reals own=None, Box box=None, Field field=None, int64_t k=0, int64_t unknown=-1, int64_t w=0, int64_t g=0,
-                  double scale=0.0, tuple bounded=None, Guide guide=None, int tier=0):
+                  double scale=0.0, tuple bounded=None, Guide guide=None, int tier=0, bint streams=False):
         memset(&self.call, 0, sizeof(dpk_response))
         self.kept = (real, own, box, field, guide)
         self.call.kernels = level()
         open_stream(&self.call.stream, self.call.kernels, key, nonce, cipher)
         self.call.first_element = first_element
         self.call.tier = tier
+        self.call.streams = streams
         set_law(&self.call, kind, real, own, box, field, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.call)
         self.attach_next(&self.call.values, values, False)

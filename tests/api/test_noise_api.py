@@ -434,6 +434,17 @@ def test_the_cipher_can_be_forced() -> None:
     assert "DPCORE_CIPHER must be 'chacha20' or 'aes256', got 'aes128'" in wrong.stderr
 
 
+@pytest.mark.long
+def test_vaes_can_be_forbidden() -> None:
+    code = "from dpcore import _backend; from dpcore._kernels import _dispatch; print(_dispatch.has_vaes(), _backend.secure_cipher())"
+    has_aes = "x86_v3" in LEVELS and run_with(CIPHER, DPCORE_ISA="x86_v3").stdout.strip() == "aes256"
+    for level in set(LEVELS) & {"x86_v3", "x86_v4"}:
+        cipher = "aes256" if has_aes and level == "x86_v3" else "chacha20"
+        assert run_with(code, DPCORE_ISA=level, DPCORE_VAES="0").stdout.split() == ["False", cipher]
+    assert run_with(code, DPCORE_VAES="").stdout == run_with(code, DPCORE_VAES="1").stdout
+    assert "DPCORE_VAES must be '0' or '1', got 'no'" in run_with("import dpcore.noise", DPCORE_VAES="no").stderr
+
+
 THREADS = "from dpcore import _backend; print(_backend.default_threads())"
 
 

@@ -26,9 +26,11 @@ SOURCE = np.random.default_rng(7)
 # What computes nothing: it is called as it is.
 OTHERS = {
     "dpk_usable_level": "copies the table of a level",
+    "dpk_usable_without_vaes": "copies the table of a level",
     "dpk_level_now": "reads one pointer",
     "dpk_level_use": "writes one pointer",
     "dpk_has_aes": "looks into the table",
+    "dpk_has_vaes": "looks into the table",
     "dpk_compiler": "a text",
     "dpk_build_flags": "a text",
     "dpk_stream_init": "the key schedule: integers, once a call",

@@ -216,6 +216,24 @@ def test_memory_layouts_of_out(name: str, level: str) -> None:
                 assert same_bits(form, expected.reshape(form.shape)), label
 
 
+@each_level
+@pytest.mark.parametrize("name", ["hashing", "hadamard"])
+def test_reports_stored_past_the_cache(name: str, level: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every alignment and length, and nothing beside them."""
+    monkeypatch.setattr(_backend.noise, "_STREAMED", 0)
+    x = values(name, 1300)
+    expected = portable(name, x)
+    size = expected.dtype.itemsize
+    with at_level(level):
+        for first in range(9):
+            for n in (1, 2, 3, 7, 127, 128, 129, 513, 1300):
+                memory = np.full(size * 1300 + 24, 77, np.uint8)
+                out = memory[first : first + size * n].view(expected.dtype)
+                assert respond(name, x[:n], out=out) is out
+                assert same_bits(out.copy(), expected[:n])
+                assert (np.delete(memory, slice(first, first + size * n)) == 77).all()
+
+
 @pytest.mark.parametrize("name", [name for name in ONE_ROW if name != "packed"])
 def test_one_row_in_every_layout(name: str) -> None:
     x = values(name, 1200)

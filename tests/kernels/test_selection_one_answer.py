@@ -7,9 +7,10 @@ import itertools
 import numpy as np
 import pytest
 
-from dpcore import _backend
+from dpcore import _backend, selection
+from dpcore.errors import DataError
 from dpcore.testing import KeyedRandom
-from support.kernels import ACCURATE, EXACT, FAST, KEY, LEVELS, Array, at_level, at_tier
+from support.kernels import ACCURATE, AES_LEVELS, EXACT, FAST, KEY, LEVELS, Array, SecureCipher, at_level, at_tier
 from support.selection_calls import BY_KIND, METHODS, SEVERAL, Method, random_scores
 
 each_method = pytest.mark.parametrize("method", METHODS, ids=str)
@@ -118,6 +119,43 @@ def test_strides_change_nothing(method):
     wide = np.zeros((40_000, 3))
     wide[:, 1] = scores
     assert select(method, wide[:, 1], 5) == select(method, scores, 5) == select(method, scores[::-1].copy()[::-1], 5)
+
+
+@pytest.mark.parametrize("level", AES_LEVELS)
+@pytest.mark.parametrize("noise", ["laplace", "gumbel", "exponential"])
+def test_places_in_memory_change_nothing_with_either_cipher(noise, level):
+    """Contiguous scores, wherever they begin, are those of a strided array, which is copied block by block."""
+    room = np.empty(5000 + 16)
+    for nonce, spread in itertools.product(range(3), (0.1, 3.0, 1e3)):
+        scores = random_scores(5000, spread=spread)
+        apart = np.repeat(scores, 2)[::2]
+        for rng in (SecureCipher(512, nonce=nonce), KeyedRandom(KEY).at(nonce)):
+            with at_level(level):
+                expected = selection.noisy_argmax(apart, 2.0, 1.0, noise=noise, rng=rng, threads=1)
+                for first in range(9):
+                    room[first : first + 5000] = scores
+                    assert selection.noisy_argmax(room[first : first + 5000], 2.0, 1.0, noise=noise, rng=rng, threads=1) == expected
+
+
+@pytest.mark.parametrize("level", [*AES_LEVELS, *LEVELS[:1]])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_no_place_of_a_score_that_is_not_finite_is_overlooked(level, bad):
+    room = np.zeros(2048)
+    with at_level(level):
+        for first, at in itertools.product((0, 3), range(0, 1600, 11)):
+            scores = room[first : first + 1600]
+            scores[:], scores[at] = 1.0, bad
+            with pytest.raises(DataError, match=rf"at index {at}\b"):
+                selection.noisy_argmax(scores, 1.0, 1.0, threads=1)
+
+
+@pytest.mark.parametrize("level", [*AES_LEVELS, *LEVELS[:1]])
+def test_finite_scores_whose_sum_is_not_are_taken(level):
+    with at_level(level):
+        for sign in (1.0, -1.0):
+            scores = np.full(1500, sign * 1.7e308)
+            assert 0 <= selection.noisy_argmax(scores, 1.0, 1.0, threads=1) < 1500
+            assert selection.noisy_argmax(np.where(np.arange(1500) == 777, 1.7e308, -1.7e308), 1.0, 1.0, threads=1) == 777
 
 
 @each_method

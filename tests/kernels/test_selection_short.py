@@ -83,12 +83,12 @@ def test_both_ways_use_the_same_cipher(level, in_general):
 @pytest.mark.usefixtures("only_short")
 @each_kind
 def test_which_calls_are_short(kind):
-    for d in (1, 100, 513, 4097, SMALL):
+    for d in (1, 100, 513, 4097, 8 * SMALL):
         assert len(largest(kind, random_scores(d))) == 1
     assert len(peeled(kind, random_scores(1024), 1024)) == 1024
     assert len(largest(kind, random_scores(3000), 500)) == 500
     for call in (
-        lambda: largest(kind, random_scores(SMALL + 1)),
+        lambda: largest(kind, random_scores(8 * SMALL + 1)),
         lambda: peeled(kind, random_scores(1025), 1024),
         lambda: largest(kind, np.arange(1e4), 513),
     ):

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
+from dpcore._kernels import _dispatch
 from dpcore.rng import StreamPosition
 from dpcore.testing import KeyedRandom
 
@@ -18,19 +19,20 @@ KEY = bytes(range(32))
 LEVELS = _backend.available_levels()
 """CPU levels of this machine, least first."""
 FAST, ACCURATE, EXACT = range(3)
+WITHOUT_VAES = " without VAES"
 
 Array = npt.NDArray[Any]
 
 
 @contextmanager
 def at_level(name: str) -> Iterator[None]:
-    """Run at one CPU level."""
-    before = _backend.selected_level()
-    _backend.select_level(name)
+    """Run at one CPU level, or at one with `WITHOUT_VAES` after its name."""
+    before, had_vaes = _backend.selected_level(), _dispatch.has_vaes()
+    _backend.select_level(name.removesuffix(WITHOUT_VAES), vaes=False if name.endswith(WITHOUT_VAES) else None)
     try:
         yield
     finally:
-        _backend.select_level(before)
+        _backend.select_level(before, vaes=had_vaes)
 
 
 @contextmanager
@@ -118,7 +120,16 @@ def uses_aes(level: str) -> bool:
         return _backend.levels._forced_cipher is None and _backend.secure_cipher() == "aes256"
 
 
-AES_LEVELS = tuple(level for level in LEVELS if uses_aes(level))
+def has_both_kinds(level: str) -> bool:
+    """Whether AES-256 has a kernel on VAES and another one at this level."""
+    with at_level(level):
+        return _dispatch.has_vaes() and uses_aes(level + WITHOUT_VAES)
+
+
+AES_LEVELS = (
+    *(level + WITHOUT_VAES for level in LEVELS if has_both_kinds(level)),
+    *(level for level in LEVELS if uses_aes(level)),
+)
 
 
 def same_bits(a: Any, b: Any) -> bool:

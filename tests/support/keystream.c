@@ -77,6 +77,15 @@ static void aes256(const dpk_stream *s, uint32_t tag, uint64_t group, size_t n_g
     change_groups(s, tag, group, n_groups, words);
 }
 
+/* The words of one group beside its scores. */
+static void beside(const dpk_stream *s, uint32_t tag, uint64_t group, uint64_t *words, const double *x, dpk_ends *ends) {
+    tag = served(tag);
+    note(s, s->nonce, tag, 1, group, 1);
+    probe.base->selection.beside(s, tag, group, words, x, ends);
+    change_groups(s, tag, group, 1, words);
+    ends->least = 0; /* of words that were changed it is not known */
+}
+
 static void chacha20_element(const dpk_stream *s, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words) {
     tag = served(tag);
     note(s, s->nonce, tag, 0, element, 1);
@@ -136,6 +145,7 @@ void probe_install(const dpk_kernels **current) {
         probe.table.aes256 = aes256;
         probe.table.aes256_block = aes256_block;
         probe.table.aes256_more = aes256_more;
+        if (probe.base->selection.beside) probe.table.selection.beside = beside;
     }
     *current = &probe.table;
 }

@@ -19,4 +19,14 @@ static inline dpk_span dpk_span_at(uint64_t first_element, int64_t position, int
     return (dpk_span){element, offset, left < most ? left : most};
 }
 
+/* Asks for memory that is read soon, which may lie beyond an array: each block of an array begins a page, where the CPU's own prefetching
+   begins anew. */
+static inline void dpk_fetch(const void *at, size_t bytes) {
+#if defined(__GNUC__) || defined(__clang__)
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)at + i);
+#else
+    (void)at, (void)bytes;
+#endif
+}
+
 #endif

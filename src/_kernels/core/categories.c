@@ -1,13 +1,15 @@
 /* One call of a randomiser of categories. */
+#include <math.h>
 #include <string.h>
 
 #include "blocks.h"
 #include "dpk_kernels.h"
 
 enum {
-    BLOCK = 256,     /* one group of 32-bit pieces */
-    HASH_BYTES = 12, /* a seed and a code */
-    SIGN_BYTES = 5   /* a row and a bit */
+    BLOCK = 256,      /* one group of 32-bit pieces */
+    LEAST_SHIFT = 45, /* with less, 32 bits leave so much open that there is no fast way */
+    HASH_BYTES = 12,  /* a seed and a code */
+    SIGN_BYTES = 5    /* a row and a bit */
 };
 
 /* Where a block lies: one 32-bit piece an element. */
@@ -20,6 +22,15 @@ typedef struct {
     int64_t loaded[BLOCK], room[BLOCK];
 } block;
 
+/* The codes of a block, in place where they lie so and index no table: another thread may change the array after it was checked. */
+static const int64_t *codes_at(const dpk_response *call, int64_t position, size_t n, int64_t *room) {
+    const int straight = call->kind != DPK_CHANNEL && call->unknown < 0 && call->values.dtype == DPK_I64;
+    const int64_t *run = straight ? dpk_view_run(&call->values, position) : NULL;
+    if (!run) dpk_load_codes(call, position, n, room);
+    else dpk_fetch(run + n, 8 * n); /* what comes next, while words are made of this */
+    return run ? run : room;
+}
+
 static void open_block(const dpk_response *call, block *b, int64_t position, int64_t stop) {
     const dpk_span span = dpk_span_at(call->first_element, position, stop, BLOCK, BLOCK);
     uint64_t words[DPK_GROUP];
@@ -28,13 +39,7 @@ static void open_block(const dpk_response *call, block *b, int64_t position, int
     b->answers = b->room;
     dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_RESPONSE, b->element / BLOCK, 1, words);
     memcpy(b->pieces, (const char *)words + 4 * span.offset, 4 * b->n);
-    /* codes that index a channel's tables are copied, and cut there: another thread may change the array after it was checked */
-    if (call->kind != DPK_CHANNEL && call->unknown < 0 && call->values.dtype == DPK_I64 && dpk_view_run(&call->values, position)) {
-        b->codes = dpk_view_run(&call->values, position);
-        return;
-    }
-    b->codes = b->loaded;
-    dpk_load_codes(call, position, b->n, b->loaded);
+    b->codes = codes_at(call, position, b->n, b->loaded);
 }
 
 /* The answer of one lane by comparisons: how many multiples m q, m = 1 ... k - 1, are at most U. */
@@ -187,58 +192,122 @@ static dpk_status draw_seeds(const dpk_response *call, uint64_t element, const u
     return DPK_OK;
 }
 
+/* Bytes of a block's reports to where they belong, past the cache where the call's output does not fit in it. */
+static void store_reports(const dpk_response *call, char *to, const uint64_t *reports, size_t bytes) {
+    const char *from = (const char *)reports;
+    size_t ragged = call->streams ? (size_t)(0 - (uintptr_t)to) % 8 : bytes;
+    if (ragged > bytes) ragged = bytes;
+    memcpy(to, from, ragged);
+    size_t words = (bytes - ragged) / 8, rest = (bytes - ragged) % 8;
+    if (words) dpk_store_past_cache(to + ragged, words, from + ragged);
+    memcpy(to + bytes - rest, from + bytes - rest, rest);
+}
+
+/* Seeds and codes, two reports in three words. */
+static void pack_hashes(const uint64_t *seeds, const int64_t *codes, size_t n, uint64_t *words) {
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2, words += 3) {
+        uint64_t next = seeds[i + 1];
+        words[0] = seeds[i];
+        words[1] = (uint64_t)codes[i] | next << 32;
+        words[2] = next >> 32 | (uint64_t)codes[i + 1] << 32;
+    }
+    if (i == n) return;
+    words[0] = seeds[i];
+    words[1] = (uint64_t)codes[i];
+}
+
+/* Numbers of 40 bits, eight in five words. Pre: room for eight more. */
+static void pack_signs(const uint64_t *r, size_t n, uint64_t *words) {
+    for (size_t i = 0; i < n; i += 8, r += 8, words += 5) {
+        words[0] = r[0] | r[1] << 40;
+        words[1] = r[1] >> 24 | r[2] << 16 | r[3] << 56;
+        words[2] = r[3] >> 8 | r[4] << 32;
+        words[3] = r[4] >> 32 | r[5] << 8 | r[6] << 48;
+        words[4] = r[6] >> 16 | r[7] << 24;
+    }
+}
+
+/* What the fast way needs to know. */
+static dpk_hashing hashing_of(const dpk_response *call) {
+    dpk_hashing law = {(uint64_t)call->g, 0, 0, 31, 62};
+    while ((uint64_t)1 << (law.magic_shift - 31) < law.g) law.magic_shift++;
+    law.magic = (((uint64_t)1 << law.magic_shift) + law.g - 1) / law.g;
+    double factor = ldexp(call->scale, law.shift);
+    for (; factor > 0x1p32 - 4.0 && law.shift >= LEAST_SHIFT; law.shift--) factor *= 0.5;
+    if (law.shift >= LEAST_SHIFT) law.factor = (uint64_t)(factor - 0x1p-15); /* the scale is good to much less */
+    return law;
+}
+
+/* Seeds and answered codes of the block. */
+static dpk_status hash_block(const dpk_response *call, const dpk_hashing *law, block *b, uint64_t *words, uint64_t *seeds) {
+    size_t width = (b->n + DPK_HASHED - 1) / DPK_HASHED * DPK_HASHED;
+    if (width > b->n && b->codes != b->loaded) b->codes = memcpy(b->loaded, b->codes, 8 * b->n);
+    for (size_t i = b->n; i < width; i++) { /* lanes that are decided */
+        words[i] = 1;
+        b->pieces[i] = 0;
+        b->loaded[i] = 0;
+    }
+    if (law->factor && !call->kernels->response.hashing(law, words, b->pieces, b->codes, seeds, b->answers, width)) return DPK_OK;
+    dpk_status status = draw_seeds(call, b->element, words, b->n, seeds);
+    if (status != DPK_OK) return status;
+    call->kernels->response.hash(seeds, b->codes, (uint32_t)call->g, b->loaded, b->n);
+    b->codes = b->loaded;
+    return answer_block(call, b, call->g);
+}
+
 static dpk_status run_hashing(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     block b;
-    uint64_t seeds[BLOCK], words[3 * DPK_GROUP];
+    uint64_t seeds[BLOCK], words[3 * DPK_GROUP + DPK_HASHED], packed[BLOCK * HASH_BYTES / 8];
+    const dpk_hashing law = hashing_of(call);
     char *out = call->out.data + HASH_BYTES * start;
     for (*reached = start; *reached < stop; *reached += (int64_t)b.n) {
         open_block(call, &b, *reached, stop);
         uint64_t group = b.element / DPK_GROUP;
         dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, group, 1 + (size_t)((b.element + b.n - 1) / DPK_GROUP - group),
                        words);
-        dpk_status status = draw_seeds(call, b.element, words + b.element % DPK_GROUP, b.n, seeds);
+        dpk_status status = hash_block(call, &law, &b, words + b.element % DPK_GROUP, seeds);
         if (status != DPK_OK) return status;
-        call->kernels->response.hash(seeds, b.codes, (uint32_t)call->g, b.answers, b.n);
-        memcpy(b.loaded, b.answers, 8 * b.n);
-        b.codes = b.loaded;
-        status = answer_block(call, &b, call->g);
-        if (status != DPK_OK) return status;
-        for (size_t i = 0; i < b.n; i++, out += HASH_BYTES) {
-            uint32_t code = (uint32_t)b.answers[i];
-            memcpy(out, &seeds[i], 8);
-            memcpy(out + 8, &code, 4);
-        }
+        pack_hashes(seeds, b.answers, b.n, packed);
+        store_reports(call, out, packed, HASH_BYTES * b.n);
+        out += HASH_BYTES * b.n;
+    }
+    return DPK_OK;
+}
+
+/* The sign bits that 32 bits left open. */
+static dpk_status settle_signs(const dpk_response *call, uint64_t element, uint32_t lead, const int64_t *codes, uint64_t *reports,
+                               size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (reports[i] >> 33 == 0) continue;
+        dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, element + i, lead, 32};
+        dpk_decision flipped = dpk_is_below(&u, call->real, 1);
+        if (flipped == DPK_UNDECIDED) return DPK_NEED_LIMBS;
+        uint32_t row = (uint32_t)reports[i], parity = row & (uint32_t)codes[i];
+        for (int s = 16; s; s >>= 1) parity ^= parity >> s;
+        reports[i] = row | (uint64_t)((parity & 1) ^ 1 ^ (uint32_t)flipped) << 32;
     }
     return DPK_OK;
 }
 
 static dpk_status run_hadamard(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
-    uint64_t words[DPK_GROUP];
-    int64_t codes[DPK_GROUP];
-    uint32_t rows[DPK_GROUP];
-    uint32_t bits[DPK_GROUP];
+    uint64_t words[DPK_BLOCK], reports[DPK_BLOCK], packed[DPK_BLOCK * SIGN_BYTES / 8];
+    int64_t room[DPK_BLOCK];
     const uint32_t lead = dpk_leading(call->real, 32);
     char *out = call->out.data + SIGN_BYTES * start;
     for (*reached = start; *reached < stop;) {
-        const dpk_span span = dpk_span_at(call->first_element, *reached, stop, DPK_GROUP, DPK_GROUP);
-        const size_t n = span.n;
-        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, span.element / DPK_GROUP, 1, words);
-        dpk_load_codes(call, *reached, n, codes);
-        if (call->kernels->response.hadamard(words + span.offset, codes, (uint32_t)call->g - 1, lead, rows, bits, n))
-            for (size_t i = 0; i < n; i++) {
-                if (bits[i] < 2) continue;
-                dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE, span.element + i, lead, 32};
-                dpk_decision flipped = dpk_is_below(&u, call->real, 1);
-                if (flipped == DPK_UNDECIDED) return DPK_NEED_LIMBS;
-                uint32_t parity = rows[i] & (uint32_t)codes[i];
-                for (int s = 16; s; s >>= 1) parity ^= parity >> s;
-                bits[i] = (parity & 1) ^ 1 ^ (uint32_t)flipped;
-            }
-        for (size_t i = 0; i < n; i++, out += SIGN_BYTES) {
-            memcpy(out, &rows[i], 4);
-            out[4] = (char)bits[i];
-        }
-        *reached += (int64_t)n;
+        const dpk_span span = dpk_span_at(call->first_element, *reached, stop, DPK_GROUP, DPK_BLOCK);
+        const int64_t *codes = codes_at(call, *reached, span.n, room);
+        dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_BULK, span.element / DPK_GROUP,
+                       (span.offset + span.n + DPK_GROUP - 1) / DPK_GROUP, words);
+        if (call->kernels->response.hadamard(words + span.offset, codes, (uint32_t)call->g - 1, lead, reports, span.n) &&
+            settle_signs(call, span.element, lead, codes, reports, span.n) != DPK_OK)
+            return DPK_NEED_LIMBS;
+        for (size_t i = span.n; i % 8; i++) reports[i] = 0;
+        pack_signs(reports, span.n, packed);
+        store_reports(call, out, packed, SIGN_BYTES * span.n);
+        out += SIGN_BYTES * span.n;
+        *reached += (int64_t)span.n;
     }
     return DPK_OK;
 }

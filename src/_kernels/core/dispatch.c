@@ -3,6 +3,10 @@
 
 #include "dpk_kernels.h"
 
+typedef struct {
+    int v3, v4, aes, vaes;
+} features;
+
 #if defined(DPK_X86)
 #if defined(_MSC_VER)
 #include <intrin.h>
@@ -22,10 +26,6 @@ static uint64_t saved_registers(void) {
 #endif
 
 static int has_all(uint32_t r, uint32_t mask) { return (r & mask) == mask; }
-
-typedef struct {
-    int v3, v4, aes, vaes;
-} features;
 
 /* A feature counts only if the operating system saves its registers (xgetbv), not just if the CPU has it. */
 static features look(void) {
@@ -60,39 +60,48 @@ static features look(void) {
     f.vaes = f.aes && has_all(seven[2], VAES);
     return f;
 }
+#else
+static features look(void) { return (features){0, 0, 0, 0}; }
 #endif
 
-/* Pre: none. Post: if this machine can run the level of that name, its table, with the entries for AES only if the CPU has it too; returns
-   whether it can. Errors: none. cpuid traps into the hypervisor on virtual machines, at tens of microseconds: ask once, at import. */
-int dpk_usable_level(const char *name, dpk_kernels *usable) {
+/* A level of that name, or 0, with the entries for AES that these features allow. */
+static int usable_with(features f, const char *name, dpk_kernels *usable) {
+    const struct {
+        const dpk_kernels *kernels;
+        int runs, has_aes;
+    } levels[] = {{&dpk_kernels_baseline, 1, 1},
 #if defined(DPK_X86)
-    features f = look();
-    const struct {
-        const dpk_kernels *kernels;
-        int runs, has_aes, has_wide;
-    } levels[] = {{&dpk_kernels_baseline, 1, 1, 0}, {&dpk_kernels_x86_v3, f.v3, f.aes, f.vaes}, {&dpk_kernels_x86_v4, f.v4, f.vaes, 0}};
-#else
-    const struct {
-        const dpk_kernels *kernels;
-        int runs, has_aes, has_wide;
-    } levels[] = {{&dpk_kernels_baseline, 1, 1, 0}};
+                  {&dpk_kernels_x86_v3, f.v3, f.aes},
+                  {&dpk_kernels_x86_v4, f.v4, f.vaes}
 #endif
+    };
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (strcmp(levels[i].kernels->name, name) != 0 || !levels[i].runs) continue;
         *usable = *levels[i].kernels;
-        if (levels[i].has_wide && usable->aes256_wide != NULL) usable->aes256 = usable->aes256_wide;
-        if (!levels[i].has_aes) {
-            usable->aes256 = NULL;
-            usable->aes256_more = NULL;
-            usable->aes256_schedule = NULL;
-            usable->aes256_block = NULL;
+        if (!levels[i].has_aes) usable->aes256 = NULL;
+        else if (f.vaes && usable->aes256_wide) {
+            usable->aes256 = usable->aes256_wide;
+            usable->selection.beside = usable->selection.beside_wide;
         }
         return 1;
     }
     return 0;
 }
 
+/* Pre: none. Post: if this machine can run the level of that name, its table, with the entries for AES only if the CPU has it too; returns
+   whether it can. Errors: none. cpuid traps into the hypervisor on virtual machines, at tens of microseconds: ask once, at import. */
+int dpk_usable_level(const char *name, dpk_kernels *usable) { return usable_with(look(), name, usable); }
+
+/* The same as if the CPU had no VAES. */
+int dpk_usable_without_vaes(const char *name, dpk_kernels *usable) {
+    features f = look();
+    f.vaes = 0;
+    return usable_with(f, name, usable);
+}
+
 int dpk_has_aes(const dpk_kernels *usable) { return usable->aes256 != NULL; }
+
+int dpk_has_vaes(const dpk_kernels *usable) { return usable->aes256 != NULL && usable->aes256 == usable->aes256_wide; }
 
 /* The level in use is one pointer that threads read while another one replaces it. */
 #if defined(_MSC_VER)

@@ -250,6 +250,7 @@ int dpk_response_run(const dpk_response *call, int64_t start, int64_t stop, uint
     default:
         status = dpk_categories_run(call, start, stop, room, reached);
     }
+    if (call->streams) dpk_stores_done();
     dpk_wipe_stack(call->kind == DPK_FLIP ? DPK_STACK_DEPTH : FEW_FRAMES);
     return status;
 }

@@ -41,8 +41,10 @@ typedef struct {
     contender waiting[DPK_MORE_LANES];
     const double *high, *score; /* scores of the block at hand; of an int64, its high part and its sum rounded */
     int64_t block, n, width;    /* its scores, and with spare lanes a multiple of 64 */
-    uint64_t words[DPK_UNIT_BLOCKS * DPK_GROUP];
-    uint16_t pieces[DPK_UNIT_BLOCKS * DPK_PIECES];
+    union {
+        uint64_t words[DPK_GROUP];
+        uint16_t pieces[DPK_PIECES];
+    } random; /* of the block at hand */
     double high_buffer[DPK_PIECES], low[DPK_PIECES], sum[DPK_PIECES];
 } selector;
 
@@ -270,7 +272,7 @@ static void load_block(selector *s, int64_t block) {
     s->score = s->high;
     if (s->high) return;
     dpk_load_real(&call->scores, start, (size_t)n, s->high_buffer, s->low);
-    for (int64_t i = n; i < s->width; i++) s->high_buffer[i] = -INFINITY;
+    for (int64_t i = n; i < s->width; i++) s->high_buffer[i] = -LARGEST_SCORE;
     s->score = s->high = s->high_buffer;
     if (call->scores.dtype != DPK_I64) return;
     for (int64_t i = n; i < s->width; i++) s->low[i] = 0.0;
@@ -283,17 +285,26 @@ static double clamped(double score) {
     return below > -LARGEST_SCORE ? below : -LARGEST_SCORE;
 }
 
-static double bound_of(const selector *s) { return clamped(s->call->kernels->selection.largest(s->score, (size_t)s->width)); }
-
-/* Post: the position of the block's first score that is not finite, or -1. Errors: none. */
-static int64_t first_bad(const selector *s) {
+/* Post: of the largest score of the block and a sum of them, which may overflow, its bound; *bad the position of its first score that is
+   not finite, or -1. Errors: none. */
+static double as_bound(const selector *s, double most, double sum, int64_t *bad) {
+    *bad = -1;
+    if (isfinite(sum)) return clamped(most); /* so are all scores */
     int64_t at = dpk_first_bad(s->call->kernels->scan.all_finite, s->high, (size_t)s->n);
-    return at < 0 ? -1 : s->block * DPK_PIECES + at;
+    if (at >= 0) *bad = s->block * DPK_PIECES + at;
+    return clamped(most);
 }
 
-/* 64 elements some of which may be contenders. Errors: DPK_PENDING_FULL: places do not suffice. */
-static dpk_status visit_group(selector *s, const uint16_t *pieces, int64_t first) {
+static double bound_of(const selector *s, int64_t *bad) {
+    double sum, most = s->call->kernels->selection.largest(s->score, (size_t)s->width, &sum);
+    return as_bound(s, most, sum, bad);
+}
+
+/* 64 elements some of which may be contenders, of those whose pieces are from `from` to `to`. Errors: DPK_PENDING_FULL: places do not
+   suffice. */
+static dpk_status visit_group(selector *s, int64_t first, uint16_t from, uint16_t to) {
     const dpk_selection *call = s->call;
+    const uint16_t *pieces = s->random.pieces;
     uint64_t hits[64];
     int64_t end = s->n - first < 64 ? s->n - first : 64, has_low = call->scores.dtype == DPK_I64;
     call->kernels->selection.within_reach(pieces + first, s->score + first, &s->reach, hits);
@@ -304,7 +315,7 @@ static dpk_status visit_group(selector *s, const uint16_t *pieces, int64_t first
             continue;
         }
         int64_t lane = first + i, index = s->block * DPK_PIECES + lane;
-        if (!hits[i] || is_excluded(call, index)) continue;
+        if (!hits[i] || pieces[lane] < from || pieces[lane] > to || is_excluded(call, index)) continue;
         s->waiting[s->n_waiting++] = (contender){index, clamped(s->high[lane]), has_low ? s->low[lane] : 0.0, pieces[lane]};
         if (s->n_waiting < DPK_MORE_LANES) continue;
         if (evaluate(s) != DPK_OK) return DPK_PENDING_FULL;
@@ -313,35 +324,63 @@ static dpk_status visit_group(selector *s, const uint16_t *pieces, int64_t first
     return DPK_OK;
 }
 
+/* The contenders of a block whose pieces are from `from` to `to`. Errors: as above. */
+static dpk_status visit_pieces(selector *s, uint16_t from, uint16_t to) {
+    uint32_t groups = s->call->kernels->selection.any_at_most(s->random.pieces, to, (size_t)s->width);
+    for (int64_t g = 0; groups >> g; g++)
+        if (groups >> g & 1 && visit_group(s, 64 * g, from, to) != DPK_OK) return DPK_PENDING_FULL;
+    /* of few wanted ones, a contender is often the best one so far: the next need not wait for company to be compared with it */
+    return s->call->keep < DPK_MORE_LANES ? evaluate(s) : DPK_OK;
+}
+
+/* The first block of all: what is likely to win comes first, whatever its score, so that the others meet a threshold. Errors: as above. */
+static dpk_status visit_first(selector *s) {
+    enum { LIKELY = 1024 }; /* one in 64; its logarithm is 10 */
+    s->reach = (dpk_reach){-LARGEST_SCORE, 0.0, 0.0, LOG2_ZERO + 10 * LOG2_UNIT};
+    dpk_status status = visit_pieces(s, 0, LIKELY);
+    set_threshold(s, s->threshold);
+    return status == DPK_OK ? visit_pieces(s, LIKELY + 1, 0xffff) : status;
+}
+
+/* Post: the block's random words, and the bound of its scores, which is noted already or taken beside the words; *bad the position of the
+   first score that is not finite, or -1; no piece is below *least. Errors: none. */
+static double open_block(selector *s, int64_t block, uint16_t *least, int64_t *bad) {
+    const dpk_selection *call = s->call;
+    const uint64_t group = s->first_element / DPK_PIECES + (uint64_t)block;
+    *bad = -1;
+    *least = 0;
+    if (!call->bounds) load_block(s, block);
+    if (!call->bounds && s->high != s->high_buffer && call->stream.cipher == DPK_AES256 && call->kernels->selection.beside) {
+        dpk_ends ends;
+        call->kernels->selection.beside(&call->stream, dpk_tag(DPK_DOMAIN_SELECTION, 0, 0), group, s->random.words, s->high, &ends);
+        *least = ends.least;
+        return as_bound(s, ends.largest, ends.sum, bad);
+    }
+    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_SELECTION, group, 1, s->random.words);
+    return call->bounds ? call->bounds[block] : bound_of(s, bad);
+}
+
 /* Post: the block's contenders are filed or waiting. Errors: DPK_NONFINITE with *bad its position; DPK_PENDING_FULL: places do not suffice.
  */
-static dpk_status visit_block(selector *s, int64_t block, const uint16_t *pieces, int64_t *bad) {
-    const dpk_selection *call = s->call;
-    double most;
-    int loaded = !call->bounds;
-    if (loaded) {
+static dpk_status visit_block(selector *s, int64_t block, int64_t *bad) {
+    uint16_t least;
+    const uint16_t most = largest_piece(reach(&s->reach, open_block(s, block, &least, bad)));
+    if (*bad >= 0) return DPK_NONFINITE;
+    if (least > most) return DPK_OK;
+    if (s->call->bounds) {
+        int64_t left = s->call->n - block * DPK_PIECES;
+        size_t width = left < DPK_PIECES ? (size_t)(left + 63) / 64 * 64 : DPK_PIECES;
+        if (!s->call->kernels->selection.any_at_most(s->random.pieces, most, width)) return DPK_OK;
         load_block(s, block);
-        if ((*bad = first_bad(s)) >= 0) return DPK_NONFINITE;
-        most = bound_of(s);
-    } else most = call->bounds[block];
-    uint16_t piece = largest_piece(reach(&s->reach, most));
-    int64_t left = call->n - block * DPK_PIECES, width = left < DPK_PIECES ? (left + 63) / 64 * 64 : DPK_PIECES;
-    uint32_t groups = call->kernels->selection.any_at_most(pieces, piece, (size_t)width);
-    if (groups && !loaded) load_block(s, block);
-    for (int64_t g = 0; groups >> g; g++)
-        if (groups >> g & 1 && visit_group(s, pieces, 64 * g) != DPK_OK) return DPK_PENDING_FULL;
-    return DPK_OK;
+    }
+    if (!s->threshold.is_set && s->count == 0 && !s->call->is_unpruned) return visit_first(s);
+    return visit_pieces(s, 0, most);
 }
 
 static dpk_status visit_unit(selector *s, int64_t unit, int64_t *bad) {
-    const dpk_selection *call = s->call;
-    int64_t first = unit * DPK_UNIT_BLOCKS, n_blocks = blocks_of(call) - first;
-    if (n_blocks > DPK_UNIT_BLOCKS) n_blocks = DPK_UNIT_BLOCKS;
-    uint64_t group = s->first_element / DPK_PIECES + (uint64_t)first;
-    dpk_bulk_words(&call->stream, call->kernels, DPK_DOMAIN_SELECTION, group, (size_t)n_blocks, s->words);
-    memcpy(s->pieces, s->words, (size_t)n_blocks * DPK_GROUP * sizeof *s->words);
-    for (int64_t b = 0; b < n_blocks; b++) {
-        dpk_status status = visit_block(s, first + b, s->pieces + b * DPK_PIECES, bad);
+    int64_t first = unit * DPK_UNIT_BLOCKS, n_blocks = blocks_of(s->call);
+    for (int64_t block = first; block < first + DPK_UNIT_BLOCKS && block < n_blocks; block++) {
+        dpk_status status = visit_block(s, block, bad);
         if (status != DPK_OK) return status;
     }
     return DPK_OK;
@@ -375,8 +414,7 @@ static void close_selector(selector *s) {
     else {
         size_t width = (size_t)(call->n + 63) / 64 * 64 * sizeof *s->sum;
         dpk_wipe(s->waiting, sizeof s->waiting);
-        dpk_wipe(s->words, DPK_GROUP * sizeof *s->words);
-        dpk_wipe(s->pieces, DPK_PIECES * sizeof *s->pieces);
+        dpk_wipe(&s->random, sizeof s->random);
         dpk_wipe(s->high_buffer, width);
         dpk_wipe(s->low, width);
         dpk_wipe(s->sum, width);
@@ -452,8 +490,8 @@ int dpk_selection_bounds(const dpk_selection *call, int64_t start, int64_t stop,
     s.call = call;
     for (int64_t block = start; block < stop; block++) {
         load_block(&s, block);
-        if ((*bad = first_bad(&s)) >= 0) return DPK_NONFINITE;
-        call->bounds[block] = bound_of(&s);
+        call->bounds[block] = bound_of(&s, bad);
+        if (*bad >= 0) return DPK_NONFINITE;
     }
     return DPK_OK;
 }
@@ -462,13 +500,14 @@ int dpk_selection_bounds(const dpk_selection *call, int64_t start, int64_t stop,
 void dpk_selection_rebound(const dpk_selection *call, int64_t block) {
     selector s;
     double x[DPK_PIECES];
+    int64_t bad;
     s.call = call;
     load_block(&s, block);
     memcpy(x, s.score, (size_t)s.width * sizeof *x);
     for (int64_t i = 0; i < s.n; i++)
-        if (is_excluded(call, block * DPK_PIECES + i)) x[i] = -INFINITY;
+        if (is_excluded(call, block * DPK_PIECES + i)) x[i] = -LARGEST_SCORE;
     s.score = x;
-    call->bounds[block] = bound_of(&s);
+    call->bounds[block] = bound_of(&s, &bad);
 }
 
 /* Inserts a winner among those of the `before` rounds before, ascending, and leaves it out of the further rounds. */

@@ -197,9 +197,11 @@ cdef extern from "dpk_entries.h" nogil:
         const char *name
 
     int dpk_usable_level(const char *name, dpk_kernels *usable)
+    int dpk_usable_without_vaes(const char *name, dpk_kernels *usable)
     const dpk_kernels *dpk_level_now(const dpk_kernels *const *level)
     void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable)
     int dpk_has_aes(const dpk_kernels *)
+    int dpk_has_vaes(const dpk_kernels *)
     const char *dpk_compiler()
     const char *dpk_build_flags()
 
@@ -301,6 +303,7 @@ cdef extern from "dpk_entries.h" nogil:
         const dpk_real *own
         const dpk_box *box
         const dpk_field *field
+        int32_t streams
         int32_t is_rounded
         dpk_bounded bounded
         dpk_guide guide

@@ -15,9 +15,9 @@
 struct dpk_kernels {
     const char *name;
     void (*chacha20)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
+    /* The first is NULL without AES. The wide one needs VAES; a level has it in both places where the CPU has that. */
     void (*aes256)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
-    void (*aes256_wide)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups,
-                        uint64_t *words); /* the same with VAES at a level that does not ask for it, or NULL */
+    void (*aes256_wide)(const dpk_stream *, uint32_t tag, uint64_t group, size_t n_groups, uint64_t *words);
     void (*chacha20_element)(const dpk_stream *, uint32_t tag, uint64_t element, size_t n_words, uint64_t *words);
     void (*chacha20_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
     void (*aes256_more)(const dpk_stream *, uint32_t tag, const uint64_t *elements, uint64_t *words);
@@ -40,7 +40,9 @@ extern const dpk_kernels dpk_kernels_x86_v4;
 
 /* core/dispatch.c */
 int dpk_usable_level(const char *name, dpk_kernels *usable); /* 0 if unknown, not built or not supported by this CPU and OS */
+int dpk_usable_without_vaes(const char *name, dpk_kernels *usable);
 int dpk_has_aes(const dpk_kernels *usable);
+int dpk_has_vaes(const dpk_kernels *usable);
 const dpk_kernels *dpk_level_now(const dpk_kernels *const *level);
 void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable);
 const char *dpk_compiler(void);

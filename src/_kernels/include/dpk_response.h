@@ -11,6 +11,7 @@ enum {
     DPK_PLANE_WORDS = 16,       /* 64-bit output words of a group: word 16 j + w holds bit j of lanes 64 w .. 64 w + 63 */
     DPK_LANES = 1024,           /* lanes of a group */
     DPK_FLIP_GROUPS = 8,        /* groups of bit planes whose open lanes are settled together */
+    DPK_HASHED = 8,             /* hashing reports that are made together */
     DPK_SUPPORT_SEEDS = 256,    /* hashing reports whose supports are counted together */
     DPK_GUIDED = 256,           /* most lanes that cells decide together */
     DPK_GUIDE_BITS = 17,        /* most bits of a piece that choose a cell; the next fifteen are compared */
@@ -41,6 +42,13 @@ typedef struct {
     const double *lower, *upper, *missing, *width, *inverse;
 } dpk_box;
 
+/* Hashing onto g codes, with a response among them: the m-th other code for Y = U (e^epsilon + g - 1) in [m, m + 1), m < g - 1. */
+typedef struct {
+    uint64_t g, magic; /* floor(v/g) = v magic 2^-magic_shift for v < 2^31 */
+    uint64_t factor;   /* factor < 2^shift (e^epsilon + g - 1) 2^-32 < factor + 2; 0: too large for that */
+    int magic_shift, shift;
+} dpk_hashing;
+
 typedef struct {
     /* Bit planes of one group to lanes whose uniform is below lead 2^-8, and lanes that meet it. */
     void (*below_planes)(const uint64_t *planes, uint32_t lead, uint64_t *below, uint64_t *open);
@@ -61,10 +69,13 @@ typedef struct {
     void (*widen)(const void *items, int dtype, size_t n, int64_t *out);
     void (*narrow)(const int64_t *items, int dtype, size_t n, void *out);
     void (*replace_outside)(int64_t *codes, size_t n, int64_t k, int64_t other);
-    /* Row and sign bit, bit 2 where undecided; returns whether there is any. */
-    int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint32_t *row, uint32_t *bit, size_t n);
+    /* row + 2^32 bit, and 2^33 more where undecided; returns whether there is any. */
+    int (*hadamard)(const uint64_t *words, const int64_t *x, uint32_t mask, uint32_t lead, uint64_t *reports, size_t n);
     /* ((a x + b) mod P) mod g */
     void (*hash)(const uint64_t *seeds, const int64_t *x, uint32_t g, int64_t *y, size_t n);
+    /* Seeds and answered codes, n a multiple of DPK_HASHED; returns whether any lane must be drawn another way. */
+    int (*hashing)(const dpk_hashing *, const uint64_t *words, const uint32_t *pieces, const int64_t *x, uint64_t *seeds, int64_t *codes,
+                   size_t n);
     /* Adds to counts[v], v < k, how many of n seeds hash v to their code. */
     void (*support)(const uint64_t *seeds, const uint32_t *codes, size_t n, uint32_t g, size_t k, int64_t *counts);
     /* Adds to counts[8 * n_bytes] the bits of n_rows rows that lie `stride` bytes apart. */
@@ -115,6 +126,7 @@ typedef struct {
     const dpk_real *own;  /* unary: p of the true position; vectors: P(S <= s) on each side */
     const dpk_box *box;   /* vectors: bounds of k coordinates, and again behind them for DPK_BLOCK more */
     const dpk_field *field;
+    int32_t streams;    /* hashing, Hadamard: the output is larger than a cache, and not in one: store past it */
     int32_t is_rounded; /* vectors: `room` holds the corner of the one record of the call */
     dpk_bounded bounded;
     dpk_guide guide; /* a channel's */

@@ -6,7 +6,7 @@
 
 enum {
     DPK_PIECES = 512,         /* elements of a block: one group of 16-bit pieces of their uniforms */
-    DPK_UNIT_BLOCKS = 8,      /* neighbouring blocks visited together */
+    DPK_UNIT_BLOCKS = 8,      /* neighbouring blocks visited one after the other */
     DPK_FEW_CANDIDATES = 512, /* that are sorted by insertion */
     DPK_SPARE_PLACES = 64,    /* places for candidates beyond twice the number wanted */
 };
@@ -17,9 +17,18 @@ typedef struct {
     double least, origin, slope, intercept;
 } dpk_reach;
 
+/* Of the scores of a block, and of its pieces. */
 typedef struct {
-    /* The largest of n numbers, n a multiple of 16. */
-    double (*largest)(const double *x, size_t n);
+    double largest, sum;
+    uint16_t least;
+} dpk_ends;
+
+typedef struct {
+    /* The largest of n numbers, n a multiple of 64, unless there is a NaN; *sum is finite only if all of them are. */
+    double (*largest)(const double *x, size_t n, double *sum);
+    /* The same of DPK_PIECES numbers beside the words of a group, by AES; NULL: the level has none. The wide one needs VAES. */
+    void (*beside)(const dpk_stream *, uint32_t tag, uint64_t group, uint64_t *words, const double *x, dpk_ends *);
+    void (*beside_wide)(const dpk_stream *, uint32_t tag, uint64_t group, uint64_t *words, const double *x, dpk_ends *);
     /* Bit g: whether any of pieces 64 g .. 64 g + 63 is <= most; n is a multiple of 64. */
     uint32_t (*any_at_most)(const uint16_t *pieces, uint16_t most, size_t n);
     /* hits[i] = whether element i, of n = 64, can reach the threshold. */

@@ -89,7 +89,11 @@ static int any_outside(const void *items, int dtype, size_t n, int64_t k) {
     case DPK_U8:
         most = most < UINT8_MAX ? most : UINT8_MAX;
         ANY_ABOVE(uint8_t)
-    default:
-        ANY_ABOVE(uint64_t)
+    default: {
+        const uint64_t *DPK_RESTRICT x = items;
+        uint64_t above = 0;
+        for (size_t i = 0; i < n; i++) above |= (most - x[i]) | x[i]; /* most < 2^63: the upper bit of one of them */
+        return above >> 63 != 0;
+    }
     }
 }

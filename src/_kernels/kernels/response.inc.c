@@ -189,10 +189,10 @@ static int guided(const uint32_t *DPK_RESTRICT pieces, const int64_t *DPK_RESTRI
     return undecided != 0;
 }
 
-/* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and whether H[row, x] = +1, flipped with probability p; 2 if 32
-   bits do not say. Errors: returns whether any is undecided. Source: docs/exactness-local.md, "Hadamard response". */
+/* Pre: mask = rows - 1 < 2^24, lead = floor(p 2^32). Post: a uniform row, and 2^32 if H[row, x] = +1, flipped with probability p; 2^33 or
+   more if 32 bits do not say. Errors: returns whether any is undecided. Source: docs/exactness-local.md, "Hadamard response". */
 static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTRICT x, uint32_t mask, uint32_t lead,
-                    uint32_t *DPK_RESTRICT row, uint32_t *DPK_RESTRICT bit, size_t n) {
+                    uint64_t *DPK_RESTRICT reports, size_t n) {
     uint64_t undecided = 0;
     for (size_t i = 0; i < n; i++) {
         uint64_t own = words[i] & mask, u = words[i] >> 32, parity = own & (uint64_t)x[i];
@@ -203,8 +203,7 @@ static int hadamard(const uint64_t *DPK_RESTRICT words, const int64_t *DPK_RESTR
         parity ^= parity >> 1;
         uint64_t open = (uint64_t)(u == lead), flipped = (u - lead) >> 63; /* u < lead */
         undecided |= open;
-        row[i] = (uint32_t)own;
-        bit[i] = (uint32_t)(((parity ^ flipped ^ 1) & 1) | open << 1);
+        reports[i] = own | ((parity ^ flipped ^ 1) & 1) << 32 | open << 33;
     }
     return undecided != 0;
 }
@@ -227,4 +226,52 @@ static void hash_codes(const uint64_t *DPK_RESTRICT seeds, const int64_t *DPK_RE
         rest += rest < 0 ? (int32_t)g : 0;
         y[i] = rest >= (int32_t)g ? rest - (int32_t)g : rest;
     }
+}
+
+/* 64-bit lanes of the level's widest vector, whose operators are those of a plain number, and products of their lower halves. */
+#if defined(__AVX512F__)
+typedef uint64_t hash_vec __attribute__((vector_size(64)));
+#define HALVES(a, b) ((hash_vec)_mm512_mul_epu32((__m512i)(a), (__m512i)(b)))
+#define PIECES_AT(p) ((hash_vec)_mm512_cvtepu32_epi64(_mm256_loadu_si256((const __m256i *)(p))))
+#elif defined(__AVX2__)
+typedef uint64_t hash_vec __attribute__((vector_size(32)));
+#define HALVES(a, b) ((hash_vec)_mm256_mul_epu32((__m256i)(a), (__m256i)(b)))
+#define PIECES_AT(p) ((hash_vec)_mm256_cvtepu32_epi64(_mm_loadu_si128((const __m128i *)(p))))
+#else
+typedef uint64_t hash_vec;
+#define HALVES(a, b) (((a) & 0xffffffff) * ((b) & 0xffffffff))
+#define PIECES_AT(p) (*(p))
+#endif
+enum { HASH_LANES = sizeof(hash_vec) / 8 };
+
+/* Pre: n a multiple of DPK_HASHED; 0 <= x[i] < 2^24. Post: seeds, and their hashes of x after a response among g codes. Errors: returns
+   whether for any lane the word is no seed or 32 bits do not say. Source: docs/exactness-local.md, "Hashing". */
+static int hashing(const dpk_hashing *law, const uint64_t *DPK_RESTRICT words, const uint32_t *DPK_RESTRICT pieces,
+                   const int64_t *DPK_RESTRICT x, uint64_t *DPK_RESTRICT seeds, int64_t *DPK_RESTRICT codes, size_t n) {
+    const hash_vec none = {0}, prime = none + DPK_HASH_PRIME, g = none + law->g, magic = none + law->magic, factor = none + law->factor;
+    const uint64_t more = 2 * (uint64_t)UINT32_MAX + law->factor + 2, last = law->g - 1; /* of all pieces */
+    const int quotient = law->magic_shift, whole = law->shift;
+    hash_vec open = none, edge = none;
+    for (size_t i = 0; i < n; i += HASH_LANES) {
+        hash_vec word, value;
+        memcpy(&word, words + i, sizeof word);
+        memcpy(&value, x + i, sizeof value);
+        hash_vec a = word & prime, next = (word >> 31 & prime) + 1, seed = word & 0x3fffffffffffffffu;
+        edge |= (a - 1) | (a + 1) | next; /* bit 31: a is 0 or P, or b is P */
+        hash_vec v = HALVES(a, value) + next;
+        v = (v & prime) + (v >> 31);
+        v = (v & prime) + (v >> 31) - 1; /* of the residue and 1 came a number in [1, P] */
+        hash_vec code = v - HALVES(HALVES(v, magic) >> quotient, g);
+        hash_vec lower = HALVES(PIECES_AT(pieces + i), factor), step = lower >> whole;
+        open |= step ^ (lower + more) >> whole;
+        hash_vec other = step + 1 - ((step - code) >> 63), keep = none - ((last - 1 - step) >> 63);
+        hash_vec answer = other ^ ((other ^ code) & keep);
+        memcpy(seeds + i, &seed, sizeof seed);
+        memcpy(codes + i, &answer, sizeof answer);
+    }
+    open |= edge >> 31 & 1;
+    uint64_t any[HASH_LANES];
+    memcpy(any, &open, sizeof open);
+    for (size_t j = 1; j < HASH_LANES; j++) any[0] |= any[j];
+    return any[0] != 0;
 }

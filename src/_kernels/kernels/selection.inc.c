@@ -1,21 +1,20 @@
 /* Noisy selection: what is done to every element. Everything else happens to the few that can still win. */
 #include "dpk_selection.h"
-#include "lanes.h"
+#include "largest.h"
 
-/* Pre: n a positive multiple of 16, no NaN. Post: the largest. Errors: none. Source: lanes keep their own maxima, as the instruction does.
- */
-DPK_NOINLINE double largest_of(const double *DPK_RESTRICT x, size_t n) {
-    double lanes[16];
-    memcpy(lanes, x, sizeof lanes);
-    for (size_t i = 16; i < n; i += 16)
-        for (size_t j = 0; j < 16; j++) lanes[j] = x[i + j] > lanes[j] ? x[i + j] : lanes[j];
-    for (size_t j = 1; j < 16; j++) lanes[0] = lanes[j] > lanes[0] ? lanes[j] : lanes[0];
-    return lanes[0];
+/* Pre: n a positive multiple of 64. Post: the largest, if none is NaN; *sum is finite only if all are. Errors: none. */
+DPK_NOINLINE double largest_of(const double *x, size_t n, double *sum) {
+    search s = search_start(x);
+    for (size_t i = search_second(x); i < n; i += SCORE_STEP) search_step(&s, x + (i < n - SCORE_STEP ? i : n - SCORE_STEP));
+    return search_end(&s, sum);
 }
 
 /* Pre: n a multiple of 64, at most 2048. Post: bit g says whether any piece of the 64 from 64 g on is <= most. Errors: none. */
 DPK_NOINLINE uint32_t any_at_most(const uint16_t *DPK_RESTRICT pieces, uint16_t most, size_t n) {
     uint32_t found = 0;
+    uint16_t least = 0xffff;
+    for (size_t i = 0; i < n; i++) least = pieces[i] < least ? pieces[i] : least;
+    if (least > most) return 0; /* nearly always */
     for (size_t g = 0; g < n / 64; g++) {
         uint16_t any = 0;
         for (size_t i = 0; i < 64; i++) any |= (uint16_t)(pieces[64 * g + i] <= most);

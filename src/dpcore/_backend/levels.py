@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,12 +13,15 @@ from dpcore._kernels import _dispatch
 from dpcore.errors import ParameterError
 
 CHACHA20, AES256 = 0, 1
-_ISA_VARIABLE, _CIPHER_VARIABLE = "DPCORE_ISA", "DPCORE_CIPHER"
+_ISA_VARIABLE, _VAES_VARIABLE, _CIPHER_VARIABLE = "DPCORE_ISA", "DPCORE_VAES", "DPCORE_CIPHER"
 
 
-def select_level(name: str) -> None:
-    """Use the kernels of one CPU level; raises `ParameterError` if this machine cannot run it."""
-    if not _dispatch.select(name):
+def select_level(name: str, *, vaes: bool | None = None) -> None:
+    """Use the kernels of one CPU level, with VAES or as if there were none; `ParameterError` if this machine cannot run the level.
+
+    By default there is VAES unless the environment forbids it.
+    """
+    if not _dispatch.select(name, _allows_vaes() if vaes is None else vaes):
         raise ParameterError(f"{_ISA_VARIABLE} must be one of {', '.join(_dispatch.available())} on this machine, got {name!r}")
 
 
@@ -31,10 +35,16 @@ def selected_level() -> str:
     return str(_dispatch.selected())
 
 
+@lru_cache(maxsize=1)
+def _allows_vaes() -> bool:
+    text = os.environ.get(_VAES_VARIABLE) or "1"
+    if text not in {"0", "1"}:
+        raise ParameterError(f"{_VAES_VARIABLE} must be '0' or '1', got {text!r}")
+    return text == "1"
+
+
 def _read_environment() -> str | None:
-    level = os.environ.get(_ISA_VARIABLE)
-    if level:
-        select_level(level)
+    select_level(os.environ.get(_ISA_VARIABLE) or selected_level())
     cipher = os.environ.get(_CIPHER_VARIABLE) or None
     if cipher not in {None, "chacha20", "aes256"}:
         raise ParameterError(f"{_CIPHER_VARIABLE} must be 'chacha20' or 'aes256', got {cipher!r}")
@@ -68,6 +78,7 @@ def info() -> dict[str, object]:
         "cpu_level": selected_level(),
         "cpu_levels_available": list(available_levels()),
         "secure_cipher": secure_cipher(),
+        "vaes": _dispatch.has_vaes(),
         "keyed_cipher": "chacha20",
         "threads": default_threads(),
         "compiler": compiler,

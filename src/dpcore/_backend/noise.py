@@ -166,7 +166,7 @@ def float_noise(
     call = _noise.Call(
         _FLOAT_KINDS[kind], (law,), values, result, key, nonce, first, cipher, scales=scales,
         bounds=None if bounds is None else bounds.fields(), fixed_grid=grid or 0.0, tier=Testing.tier, bound_factor=Testing.bound_factor,
-        streams=_streams(values, out),
+        streams=streams(values, out),
     )  # fmt: skip
     if out is not None and np.may_share_memory(out, values):  # elsewhere, blocks before the number that is refused stay released
         _check_values(call, values, bounds, threads)
@@ -192,7 +192,7 @@ def fraction_noise(kind: Kind, value: Fraction, scale: float, grid: float, posit
     return fraction(kind, call_words(position), first, value, scale, grid)
 
 
-def _streams(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> bool:
+def streams(values: npt.NDArray[Any], out: npt.NDArray[Any] | None) -> bool:
     """Whether results are stored past the cache: those that do not fit, where memory that the system has just cleared is in it."""
     return out is not None and out.nbytes >= _STREAMED and not np.may_share_memory(out, values)
 
@@ -240,7 +240,7 @@ def int_noise(
     laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
     call = _noise.Call(
         code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
-        tier=Testing.tier, bound_factor=Testing.bound_factor, streams=_streams(values, out),
+        tier=Testing.tier, bound_factor=Testing.bound_factor, streams=streams(values, out),
     )  # fmt: skip
     words = KernelWords(key, nonce, cipher)
 

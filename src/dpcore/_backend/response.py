@@ -14,6 +14,7 @@ from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.memory import contiguous
+from dpcore._backend.noise import streams
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import KernelWords, Position, call_words
 from dpcore._exact.probability import Probability, logistic_complement, one_of, tilted
@@ -67,13 +68,14 @@ class Law:
     def _expansions(self, n_limbs: int) -> tuple[Any, Any]:
         return _reals(self._real, n_limbs) if self._real else None, _reals(self._own, n_limbs) if self._own else None
 
-    def call(self, values: Array, out: Array, position: Position, n_limbs: int) -> Any:
+    def call(self, values: Array, out: Array, position: Position, n_limbs: int, *, is_fresh: bool) -> Any:
         """A call of the kernels with expansions of this length."""
         key, nonce, first, secure = position
         real, own = self._expansions(n_limbs)
         return _response.Call(
-            self._kind, values, out, key, nonce, first, cipher_code(secure=secure), real=real, own=own, tier=Testing.tier, **self._options
-        )
+            self._kind, values, out, key, nonce, first, cipher_code(secure=secure), real=real, own=own, tier=Testing.tier,
+            streams=streams(values, None if is_fresh else out), **self._options,
+        )  # fmt: skip
 
     def run(
         self, values: Array, out: Array, position: Position, *, size: int, is_fresh: bool, threads: int | None, elements_per_unit: float,
@@ -83,7 +85,7 @@ class Law:
         if is_fresh and size <= sizes.SMALL * elements_per_unit and self._short.run(values, out, size, position):
             return
         first_limbs = Testing.limbs or FIRST_LIMBS
-        call = self.call(values, out, position, first_limbs)
+        call = self.call(values, out, position, first_limbs, is_fresh=is_fresh)
 
         def work(start: int, stop: int) -> None:
             now, n_limbs = call, first_limbs
@@ -99,7 +101,7 @@ class Law:
                     refuse_nan(values.shape, first if first >= 0 else start)
                 if status == _response.NEED_LIMBS:
                     n_limbs = _longer(n_limbs)
-                    now = self.call(values, out, position, n_limbs)
+                    now = self.call(values, out, position, n_limbs, is_fresh=is_fresh)
                 if status == _response.EXHAUSTED:
                     _refuse_stream()
 

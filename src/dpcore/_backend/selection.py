@@ -71,7 +71,7 @@ def _short(
 ) -> npt.NDArray[np.int64] | None:
     """The elements on this thread, in one call of the kernels; None where only a `Selection` under this position can tell them."""
     size = scores.size
-    if not 0 < size <= sizes.SMALL or size * rounds > _MOST_WORK:
+    if not 0 < size <= sizes.SMALL * ELEMENTS_PER_UNIT or size * rounds > _MOST_WORK:
         return None
     step = 1 if size <= _selection.UNIT else _visiting_step(-(-size // _selection.UNIT))
     return _selection.short(NOISES[noise], scores, scale, keep, rounds, step, position, size, Testing, secure_cipher)
