@@ -28,11 +28,14 @@ class Law:
         terms: list[float] | None = ...,
     ) -> None: ...
 
+class Laws:
+    def __init__(self, laws: tuple[Law, ...]) -> None: ...
+
 class Call:
     def __init__(
         self,
         kind: int,
-        laws: tuple[Law, ...],
+        laws: Laws | tuple[Law, ...],
         values: Any,
         out: Any,
         key: Any,
@@ -52,7 +55,7 @@ class Call:
     def first_nan(self, start: int, stop: int) -> int: ...
     def first_nonfinite(self, start: int, stop: int) -> int: ...
 
-def number_distinct(x: Any, which: Any) -> list[float] | None: ...
+def number_distinct(scales: Any, which: Any, low: float, high: float) -> tuple[float, ...] | None: ...
 
 class ShortCall:
     def __init__(
@@ -64,4 +67,4 @@ class ShortCall:
         secure_cipher: Callable[[], str],
         whole: Callable[[Any, Any], Any],
     ) -> None: ...
-    def release(self, values: Any, stream: Any) -> Any: ...
+    def release(self, values: Any, source: Any, out: Any = ...) -> Any: ...

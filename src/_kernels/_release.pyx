@@ -6,11 +6,21 @@ Every function may run on several threads.
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from dpk cimport (
-    DPK_COSINE_LARGEST, DPK_PRODUCT_PLANES, DPK_STACK_DEPTH, dpk_band, dpk_band_rows, dpk_below_brackets, dpk_brackets, dpk_choice,
-    dpk_choose, dpk_cosines, dpk_weigh_bits, dpk_wipe_stack,
+    DPK_COSINE_LARGEST, DPK_DISCRETE_DEPTH, DPK_DOMAIN_BULK, DPK_GROUP, DPK_PRODUCT_PLANES, DPK_STACK_DEPTH, dpk_band, dpk_band_rows,
+    dpk_below_brackets, dpk_brackets, dpk_bulk_words, dpk_choice, dpk_choose, dpk_cosines, dpk_stream, dpk_weigh_bits, dpk_wipe,
+    dpk_wipe_frames, dpk_wipe_stack,
 )
 
+include "attach.pxi"
 include "level.pxi"
+include "key.pxi"
+include "stream.pxi"
+include "fresh.pxi"
+include "short.pxi"
+
+from numpy import empty, ndarray
+
+TRUTH = dtype("bool")
 
 COSINE_LARGEST = DPK_COSINE_LARGEST
 
@@ -107,3 +117,49 @@ def below_brackets(
     with nogil:
         undecided = dpk_below_brackets(&brackets, &counts[0], &words[0], &out[0], n)
     return undecided
+
+
+cdef class ShortBrackets:
+    """Brackets of probabilities, for few counts at a time under the secure source. They keep the arrays; nobody writes to them."""
+
+    cdef dpk_brackets brackets
+    cdef const uint64_t[::1] low, high
+    cdef object sizes, secure_cipher
+
+    def __cinit__(self, const uint64_t[::1] low, const uint64_t[::1] high, int shift, sizes, secure_cipher):
+        if low.shape[0] == 0 or low.shape[0] != high.shape[0] or not 0 <= shift <= 62:
+            raise ValueError("each bracket must have two ends")
+        self.low, self.high, self.sizes, self.secure_cipher = low, high, sizes, secure_cipher
+        self.brackets.low, self.brackets.high, self.brackets.last, self.brackets.shift = &low[0], &high[0], low.shape[0] - 1, shift
+
+    def decide(self, counts):
+        """For each count whether its uniform number is below its probability; if some words do not tell, the position of all of them.
+
+        None: `counts` are none that are read here, and no position has been taken.
+        """
+        cdef Py_buffer given, made
+        cdef dpk_stream stream
+        cdef uint64_t words[GIL_KEPT]
+        cdef uint64_t first = 0
+        cdef size_t n
+        cdef int64_t longest = self.sizes.SMALL, undecided
+        cdef const dpk_kernels *kernels = level()
+        if type(counts) is not ndarray or DTYPES.get(counts.dtype) != DPK_I64:
+            return None
+        PyObject_GetBuffer(counts, &given, PyBUF_STRIDED_RO)
+        n = <size_t> given.len // 8
+        try:
+            if given.ndim != 1 or n < 1 or n > GIL_KEPT or <int64_t> n > longest or given.strides[0] != 8 or <size_t> given.buf % 8:
+                return None
+            result = empty(n, TRUTH)
+            PyObject_GetBuffer(result, &made, PyBUF_STRIDED)
+            PyBuffer_Release(&made)  # nobody else has the array
+            open_next(&stream, &first, kernels, None, self.secure_cipher)
+            dpk_bulk_words(&stream, kernels, DPK_DOMAIN_BULK, 0, (n + DPK_GROUP - 1) // DPK_GROUP, words)
+            undecided = dpk_below_brackets(&self.brackets, <const int64_t *> given.buf, words, <uint8_t *> made.buf, n)
+            return position_of(&stream, None) if undecided else result
+        finally:
+            dpk_wipe(&stream, sizeof(dpk_stream))
+            dpk_wipe(words, sizeof(words))
+            dpk_wipe_frames(DPK_DISCRETE_DEPTH)
+            PyBuffer_Release(&given)

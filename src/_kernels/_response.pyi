@@ -80,9 +80,13 @@ class ShortCall:
         scale: float,
         bounded: tuple[float, ...] | None,
         guide: Guide | None,
+        sizes: Any,
         hooks: Any,
         secure_cipher: Callable[[], str],
+        report: Any,
+        refuses_nan: bool,
     ) -> None: ...
+    def respond(self, values: Any) -> Any: ...
     def run(self, values: Any, out: Any, size: int, position: Any) -> bool: ...
 
 def first_outside(codes: Any, k: int, start: int, stop: int) -> int: ...

@@ -8,7 +8,7 @@ from dpk cimport (
     DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_HYPERCUBE,
     DPK_KARY, DPK_MAX_LIMBS, DPK_MOST_DIMENSIONS, DPK_NEED_LIMBS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PROJECTIVE, DPK_REAL_DEPTH,
     DPK_SAMPLE, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
-    dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_field, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_line_sums, dpk_pending,
+    dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_field, dpk_field_table, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_line_sums, dpk_pending,
     dpk_real, dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_vector_words, dpk_wipe,
 )
 
@@ -16,7 +16,13 @@ include "views.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
+include "fresh.pxi"
 include "short.pxi"
+
+from numpy import empty, ndarray
+
+REAL_CODES = frozenset((DPK_F64, DPK_F32, DPK_F16))
+TRUTH = dtype("bool")
 
 FLIP, FLIP_PACKED, BOUNDED, TABLE, KARY = DPK_FLIP, DPK_FLIP_PACKED, DPK_BOUNDED, DPK_TABLE, DPK_KARY
 UNARY, SUBSET, HASHING, HADAMARD, CHANNEL = DPK_UNARY, DPK_SUBSET, DPK_HASHING, DPK_HADAMARD, DPK_CHANNEL
@@ -92,6 +98,10 @@ cdef class Box:
         free(self.room)
 
 
+cdef enum:
+    FEW_POINTS = 64  # a space of so many has a table of all points of all hyperplanes
+
+
 cdef class Field:
     """A finite field of q elements and the projective space of vectors of t of them. Immutable; shared by threads."""
 
@@ -103,7 +113,7 @@ cdef class Field:
                   const uint16_t[::1] sums):
         cdef int m
         cdef uint64_t points = 0
-        cdef size_t n_sums = 0 if sums is None else <size_t> q * q
+        cdef size_t n_sums = 0 if sums is None else <size_t> q * q, n_table = 0
         if q < 2 or q > 65535 or t < 3 or t > DPK_MOST_DIMENSIONS or minus_one >= q:
             raise ValueError("q and t must be those of a plane or a larger space")
         if log.shape[0] != q or exp.shape[0] != 2 * q or (n_sums and <size_t> sums.shape[0] != n_sums):
@@ -113,7 +123,9 @@ cdef class Field:
                 raise ValueError("the space has too many points")
             self.offsets[m] = <uint32_t> points
             points = points * q + 1
-        self.room = <uint16_t *> malloc((3 * q + n_sums) * sizeof(uint16_t))
+        if self.offsets[t] <= FEW_POINTS:
+            n_table = <size_t> self.offsets[t] * self.offsets[t]
+        self.room = <uint16_t *> malloc((3 * q + n_sums + n_table) * sizeof(uint16_t))
         if self.room == NULL:
             raise MemoryError
         memcpy(self.room, &log[0], q * sizeof(uint16_t))
@@ -123,6 +135,9 @@ cdef class Field:
         self.field.q, self.field.t, self.field.minus_one = q, t, minus_one
         self.field.offsets, self.field.log, self.field.exp = self.offsets, self.room, self.room + q
         self.field.sum = self.room + 3 * q if n_sums else NULL
+        if n_table:
+            dpk_field_table(&self.field, self.room + 3 * q + n_sums)
+            self.field.table = self.room + 3 * q + n_sums
 
     def __dealloc__(self):
         free(self.room)
@@ -254,15 +269,102 @@ cdef class ShortCall:
     """The way of a short array through one randomiser, without Python's part of a `Call`."""
 
     cdef dpk_response law  # a call but for its arrays, its stream and its level
-    cdef object kept, hooks, secure_cipher
+    cdef object kept, sizes, hooks, secure_cipher, report
+    cdef bint refuses_nan
     cdef size_t room
 
     def __cinit__(self, int kind, Reals real, Reals own, Box box, Field field, int64_t k, int64_t unknown, int64_t w, int64_t g,
-                  double scale, tuple bounded, Guide guide, hooks, secure_cipher):
+                  double scale, tuple bounded, Guide guide, sizes, hooks, secure_cipher, report, bint refuses_nan):
+        """`report` is the dtype of reports, None for that of the records; `sizes.SMALL` the length of the longest array."""
         memset(&self.law, 0, sizeof(dpk_response))
-        self.kept, self.hooks, self.secure_cipher = (real, own, box, field, guide), hooks, secure_cipher
+        self.kept, self.sizes, self.hooks, self.secure_cipher = (real, own, box, field, guide), sizes, hooks, secure_cipher
+        self.report, self.refuses_nan = report, refuses_nan
         set_law(&self.law, kind, real, own, box, field, k, unknown, w, g, scale, bounded, guide)
         self.room = room_of(&self.law)
+
+    def respond(self, values):
+        """Reports of the secure source on an array of few records, in a new array. If they are not all made, the position to go on from.
+
+        None: `values` is no such array, or has a record that is refused or replaced, and no position has been taken.
+        """
+        cdef dpk_response call
+        cdef Py_buffer given
+        cdef int64_t size = 0, longest = self.sizes.SMALL
+        if type(values) is not ndarray or self.hooks.tier or self.hooks.limbs:
+            return None
+        code = DPK_U8 if self.law.kind == DPK_FLIP and values.dtype is TRUTH else DTYPES.get(values.dtype)
+        shape = None if code is None else self.shape_of(values, code, &size)
+        if shape is None or not 0 < size <= longest or size > GIL_KEPT:
+            return None
+        memcpy(&call, &self.law, sizeof(dpk_response))
+        call.kernels = level()
+        PyObject_GetBuffer(values, &given, PyBUF_STRIDED_RO)
+        try:
+            fill_view(&call.values, &given, code)
+            if self.has_refused(&call, given.len // given.itemsize):
+                dpk_wipe_frames(DPK_REAL_DEPTH)
+                return None
+            result = empty(shape, values.dtype if self.report is None else self.report)
+            open_next(&call.stream, &call.first_element, call.kernels, None, self.secure_cipher)
+            return result if self.is_made(&call, result, code, size) else position_of(&call.stream, None)
+        finally:
+            dpk_wipe(&call.stream, sizeof(dpk_stream))
+            PyBuffer_Release(&given)
+
+    cdef tuple shape_of(self, values, int code, int64_t *size):
+        """The shape of the reports on records of such a dtype, and the number of records; None if the general way is to tell it."""
+        cdef int kind = self.law.kind
+        cdef tuple shape = values.shape
+        cdef int bits
+        size[0] = values.size
+        if kind == DPK_SAMPLE or kind == DPK_HYPERCUBE:
+            if code == DPK_F64_PAIR or code == DPK_U64 or not shape or shape[-1] != self.law.k:
+                return None
+            size[0] //= self.law.k
+            return shape[:-1] if kind == DPK_SAMPLE else (*shape[:-1], self.room_of_bits())
+        if kind == DPK_BOUNDED:
+            return None if code == DPK_F64_PAIR or code == DPK_U64 else shape
+        if kind == DPK_FLIP:
+            return shape if values.dtype is TRUTH else None
+        if code in REAL_CODES or code == DPK_F64_PAIR or code == DPK_U64:
+            return None
+        if kind == DPK_UNARY or kind == DPK_SUBSET:
+            return (size[0], self.room_of_bits()) if len(shape) <= 1 else None
+        if kind == DPK_KARY:
+            bits = 8 * values.dtype.itemsize - (code in (DPK_I64, DPK_I32, DPK_I16, DPK_I8))
+            if bits < 63 and self.law.k > <int64_t> 1 << bits:
+                return None
+        return None if kind == DPK_CHANNEL or kind == DPK_FLIP_PACKED else shape
+
+    cdef int64_t room_of_bits(self):
+        return (self.law.k + 7) // 8
+
+    cdef bint has_refused(self, const dpk_response *call, int64_t items):
+        """Whether a record is refused, or replaced by another one."""
+        cdef int kind = call.kind
+        if kind == DPK_FLIP or kind == DPK_BOUNDED:
+            return False
+        if kind == DPK_SAMPLE or kind == DPK_HYPERCUBE:
+            return self.refuses_nan and dpk_first_nan(call.kernels, &call.values, 0, items) >= 0
+        return call.unknown < 0 and dpk_first_outside(call.kernels, &call.values, call.k, 0, items) >= 0
+
+    cdef bint is_made(self, dpk_response *call, result, int code, int64_t size) except -1:
+        """Run the call into a new array; whether it has every report."""
+        cdef Py_buffer made
+        cdef int64_t count = 0, reached = 0
+        cdef uint8_t *room = <uint8_t *> malloc(self.room + 1)
+        if room == NULL:
+            raise MemoryError
+        try:
+            PyObject_GetBuffer(result, &made, PyBUF_STRIDED)
+            call.out.data, call.out.ndim, call.out.dtype = <char *> made.buf, 1, code if self.report is None else DPK_U8
+            call.out.strides[0] = made.itemsize if self.report is None else 1
+            call.out.shape[0] = made.len // call.out.strides[0]
+            PyBuffer_Release(&made)  # nobody else has the array
+            return dpk_response_run(call, 0, size, room, NULL, 0, &count, &reached) == DPK_OK
+        finally:
+            dpk_wipe(room, self.room)
+            free(room)
 
     def run(self, values, out, int64_t size, position):
         """Whether all of `out` has its reports. If not, all of it is left to a `Call` under this position."""

@@ -47,8 +47,8 @@ def short(
     keep: int,
     rounds: int,
     step: int,
-    position: tuple[Any, int, int, bool],
+    position: tuple[Any, int, int, bool] | None,
     size: int,
     hooks: Any,
     secure_cipher: Callable[[], str],
-) -> npt.NDArray[np.int64] | None: ...
+) -> npt.NDArray[np.int64] | tuple[Any, int, int, bool] | None: ...

@@ -19,6 +19,7 @@ include "attach.pxi"
 include "level.pxi"
 include "key.pxi"
 include "stream.pxi"
+include "fresh.pxi"
 include "short.pxi"
 
 GUMBEL, EXPONENTIAL, TWO_SIDED = DPK_GUMBEL, DPK_EXPONENTIAL, DPK_TWO_SIDED
@@ -144,10 +145,12 @@ cdef class Call:
 def short(int noise, scores, double scale, int64_t keep, int64_t rounds, int64_t step, position, int64_t size, hooks, secure_cipher):
     """Elements of `size` > 0 scores on this thread: those with the `keep` largest keys, or if keep = 1 the winners of a peeling.
 
-    `step` is prime to the number of units. None: only the general way can tell the elements, or refuse the scores.
+    `step` is prime to the number of units. The position None is the next one of the secure source: it is taken, and returned where only the
+    general way can tell the elements, or refuse the scores. None: the same, but no position was taken.
     """
     cdef dpk_selection call
     cdef Py_buffer given
+    cdef bint is_next = position is None
     if hooks.tier or hooks.unpruned or hooks.bound_factor != 1.0 or keep > DPK_FEW_CANDIDATES:
         return None
     memset(&call, 0, sizeof(dpk_selection))
@@ -164,10 +167,14 @@ def short(int noise, scores, double scale, int64_t keep, int64_t rounds, int64_t
         call.n = size
         call.n_units = -(-call.n // (DPK_PIECES * DPK_UNIT_BLOCKS))
         call.stride = <uint64_t> (-(-call.n // DPK_PIECES) * DPK_PIECES)
-        call.first_element = open_position(&call.stream, call.kernels, position, secure_cipher)
+        if is_next:
+            open_next(&call.stream, &call.first_element, call.kernels, None, secure_cipher)
+        else:
+            call.first_element = open_position(&call.stream, call.kernels, position, secure_cipher)
         if call.first_element % DPK_PIECES or 0 < -call.first_element < <uint64_t> rounds * call.stride:
             return None
-        return run_short(&call, rounds)
+        found = run_short(&call, rounds)
+        return position_of(&call.stream, None) if found is None and is_next else found
     finally:
         dpk_wipe(&call.stream, sizeof(dpk_stream))
         PyBuffer_Release(&given)

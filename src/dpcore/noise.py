@@ -386,13 +386,18 @@ def float_noise(
     bounds: Interval | None = None,
 ) -> Any:  # fmt: skip
     """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
-    array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
-    scale = scale if type(scale) is float else plain_number(scale)
+    if type(scale) is not float:
+        scale = _single(scale)
     low, high = FLOAT_SCALE
-    if type(scale) is int:
-        scale = check_real("scale", scale, low=low, high=high)
+    short = None
     if type(scale) is float and (grid is None or type(grid) is float):
-        released = _short(_short_float(kind, scale, grid, bounds), array, rng, out, threads, np.float64)
+        short = _short_float(kind, scale, grid, bounds)
+        released = short.release(values, None, out) if rng is None and threads is None else None
+        if released is not None:
+            return released
+    array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
+    if short is not None:
+        released = _short(short, array, rng, out, threads, np.float64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _real_array(array, bounds)
@@ -410,21 +415,35 @@ def int_noise(
     kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None, bounds: Interval | None = None
 ) -> Any:
     """As `float_noise`, for integers."""
-    array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
-    scale = scale if type(scale) is float else plain_number(scale)
+    if type(scale) is not float:
+        scale = _single(scale)
     low, high = DISCRETE_SCALE
-    if type(scale) is int:
-        scale = check_real("scale", scale, low=low, high=high, include_low=False)
+    short = None
     if type(scale) is float:
-        released = _short(_short_int(kind, scale, bounds), array, rng, out, threads, np.int64)
+        short = _short_int(kind, scale, bounds)
+        released = short.release(values, None, out) if rng is None and threads is None else None
+        if released is not None:
+            return released
+    array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
+    if short is not None:
+        released = _short(short, array, rng, out, threads, np.int64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _integer_array(array, bounds)
-    scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False)
+    each = _backend.numbered_scales(scale, low, high, array.shape)
+    scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     within = None if bounds is None else _backend.Bounds(*bounds)
     result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
+
+
+def _single(scale: Any) -> Any:
+    """A single number as a float, an integer that no float holds rounded up; anything else as it is."""
+    number = plain_number(scale)
+    if type(number) is not int:
+        return number
+    return float(number) if -(2**53) <= number <= 2**53 else check_real("scale", number, low=-math.inf, high=math.inf)
 
 
 def _real(values: Any, bounds: Interval | None) -> Any:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import threading
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self, runtime_checkable
 
-from dpcore._backend import Key, derived_key, fresh_key
+from dpcore._backend import Key, derived_key, fresh_key, os_key, secure_position
 from dpcore._validation import check_integer
-from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
+from dpcore.errors import ParameterError, ParameterTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,16 +55,6 @@ class Stream(Protocol):
         """Position for one kernel call; a later call to this method gives a fresh one."""
 
 
-def _os_key() -> Key:
-    try:
-        key = fresh_key(os.urandom)
-    except (OSError, NotImplementedError) as error:
-        raise EntropyError(f"the operating system's random source failed: {type(error).__name__}") from error
-    if type(key) is not Key:
-        raise EntropyError(f"the operating system's random source gave {len(key)} bytes instead of {KEY_BYTES}")
-    return key
-
-
 class SecureRandom:
     """The secure source: a fresh 256-bit key from the operating system for every kernel call.
 
@@ -104,8 +93,7 @@ class SecureRandom:
         EntropyError
             If the operating system gives no randomness.
         """
-        # as StreamPosition(_os_key(), secure=True), but faster: a call on one number notices the difference
-        return tuple.__new__(StreamPosition, (_os_key(), 0, 0, True))
+        return secure_position(StreamPosition)
 
     def __repr__(self) -> str:
         return "SecureRandom()"
@@ -297,7 +285,7 @@ class JobKey:
     __slots__ = ("_carried",)
 
     def __init__(self) -> None:
-        self._carried: CarriedKey | None = CarriedKey(_os_key(), secure=True)
+        self._carried: CarriedKey | None = CarriedKey(os_key(), secure=True)
 
     @property
     def secure(self) -> bool:

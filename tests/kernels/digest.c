@@ -11,6 +11,7 @@ static dpk_pending pending[4096];
 static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int64_t n_laws, int tier) {
     static const uint8_t key[32] = "a key of thirty-two bytes, known";
     const dpk_law law = laws[0];
+    double steps[2], seconds[2];
     int64_t n = 0, reached = 0;
     dpk_noise_call call;
     memset(&call, 0, sizeof call);
@@ -22,6 +23,9 @@ static void run(const dpk_kernels *k, const char *name, const dpk_law *laws, int
     call.n_laws = n_laws;
     call.laws = laws;
     call.guides = laws->table.guide;
+    call.steps = steps;
+    call.seconds = seconds;
+    for (int64_t i = 0; i < n_laws; i++) dpk_law_parameters(&laws[i], steps + i, seconds + i);
     call.which = vector(which, DPK_I64, N);
     int real = law.kind <= DPK_GAUSSIAN;
     call.values = vector(real ? (void *)x : (void *)xi, real ? DPK_F64 : DPK_I64, N);

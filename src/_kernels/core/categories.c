@@ -403,18 +403,29 @@ static uint32_t piece_at(piece_source *s, uint64_t first_word, uint64_t i) {
     return (uint32_t)(s->words[word % DPK_GROUP] >> (i % 2 ? 32 : 0));
 }
 
-/* Adds to the record a uniform subset of `size` of the k - 1 categories other than `code`. Source: Floyd (Bentley, 1987). */
-static dpk_status draw_subset(piece_source *s, uint64_t element, uint64_t first_word, int64_t code, int64_t size, uint8_t *record) {
+/* Adds to the record a uniform subset of `size` of the k - 1 categories other than `code`. `small`: k <= 64, and the record is one word.
+   Source: Floyd (Bentley, 1987). */
+static inline dpk_status draw_subset(piece_source *s, uint64_t element, uint64_t first_word, int64_t code, int64_t size, uint8_t *record,
+                                     uint64_t *word, int small) {
     const dpk_response *call = s->call;
     int64_t others = call->k - 1;
     for (int64_t draw = 0; draw < size; draw++) {
-        uint32_t bound = (uint32_t)(others - size + draw + 1), chosen;
-        /* beyond 2^22 draws their further bits would share an address: another domain */
-        uint32_t domain = draw >> 22 ? DPK_DOMAIN_MORE : DPK_DOMAIN_MORE_RESPONSE;
-        dpk_uniform u = {&call->stream, call->kernels, domain, element, piece_at(s, first_word, (uint64_t)draw + 1), 32};
-        if (dpk_uniform_below(&u, bound, (uint32_t)draw & 0x3fffff, &chosen) == DPK_UNDECIDED) return DPK_EXHAUSTED;
+        const uint32_t bound = (uint32_t)(others - size + draw + 1), piece = piece_at(s, first_word, (uint64_t)draw + 1);
+        uint32_t chosen;
+        if (!dpk_below_at_once(piece, bound, &chosen)) {
+            /* beyond 2^22 draws their further bits would share an address: another domain */
+            uint32_t domain = draw >> 22 ? DPK_DOMAIN_MORE : DPK_DOMAIN_MORE_RESPONSE;
+            dpk_uniform u = {&call->stream, call->kernels, domain, element, piece, 32};
+            if (dpk_uniform_below(&u, bound, (uint32_t)draw & 0x3fffff, &chosen) == DPK_UNDECIDED) return DPK_EXHAUSTED;
+        }
+        const uint32_t last = bound - 1 + ((int64_t)bound - 1 >= code);
         uint32_t category = chosen + ((int64_t)chosen >= code);
-        if (record[category / 8] >> (category % 8) & 1) category = bound - 1 + ((int64_t)bound - 1 >= code);
+        if (small) {
+            category = *word >> category & 1 ? last : category;
+            *word |= (uint64_t)1 << category;
+            continue;
+        }
+        if (record[category / 8] >> (category % 8) & 1) category = last;
         record[category / 8] |= (uint8_t)(1 << (category % 8));
     }
     return DPK_OK;
@@ -425,12 +436,16 @@ static dpk_status run_subset(const dpk_response *call, int64_t start, int64_t st
     const size_t width = (size_t)(call->k + 7) / 8;
     const uint64_t words = (uint64_t)dpk_subset_words(call->w);
     const uint32_t lead = dpk_leading(call->real, 32);
+    const int small = call->k <= 64;
     piece_source source = {call, UINT64_MAX, {0}};
+    int64_t codes[BLOCK];
     for (*reached = start; *reached < stop; ++*reached) {
+        const int64_t left = stop - *reached, at = (*reached - start) % BLOCK;
         uint64_t element = call->first_element + (uint64_t)*reached, first_word = element * words;
-        int64_t code;
-        dpk_load_codes(call, *reached, 1, &code);
-        memset(record, 0, width);
+        if (at == 0) dpk_load_codes(call, *reached, left < BLOCK ? (size_t)left : BLOCK, codes);
+        const int64_t code = codes[at];
+        uint64_t word = 0;
+        if (!small) memset(record, 0, width);
         uint32_t piece = piece_at(&source, first_word, 0);
         dpk_decision included = piece < lead ? DPK_YES : DPK_NO;
         if (piece == lead) {
@@ -438,10 +453,16 @@ static dpk_status run_subset(const dpk_response *call, int64_t start, int64_t st
             included = dpk_is_below(&u, call->real, 1);
             if (included == DPK_UNDECIDED) return DPK_NEED_LIMBS;
         }
-        if (included == DPK_YES) record[code / 8] |= (uint8_t)(1 << (code % 8));
-        dpk_status status = draw_subset(&source, element, first_word, code, call->w - included, record);
+        dpk_status status;
+        if (small) {
+            word = (uint64_t)included << code;
+            status = draw_subset(&source, element, first_word, code, call->w - included, NULL, &word, 1);
+        } else {
+            if (included == DPK_YES) record[code / 8] |= (uint8_t)(1 << (code % 8));
+            status = draw_subset(&source, element, first_word, code, call->w - included, record, NULL, 0);
+        }
         if (status != DPK_OK) return status;
-        memcpy((uint8_t *)call->out.data + (size_t)*reached * width, record, width);
+        memcpy((uint8_t *)call->out.data + (size_t)*reached * width, small ? (const uint8_t *)&word : record, width);
     }
     return DPK_OK;
 }

@@ -1,8 +1,29 @@
 /* The ways in. Inside, floats round to nearest, subnormals are neither flushed nor taken for 0 and exceptions are masked, as every error
    bound in docs/exactness.md needs; afterwards the caller's floating-point environment is as it was, its exceptions included. */
-#include <fenv.h>
-
 #include "dpk_entries.h"
+
+#if defined(__SSE2__) || defined(_M_X64)
+/* All floating point of this library is in SSE registers: MXCSR alone is what it obeys, and the x87's environment, which is slow to change,
+   is left as it is. */
+#include <xmmintrin.h>
+typedef unsigned int environment;
+static environment enter(void) {
+    const environment caller = _mm_getcsr();
+    _mm_setcsr(0x1f80); /* to nearest, nothing flushed, every exception masked */
+    return caller;
+}
+static void leave(environment caller) { _mm_setcsr(caller); }
+#else
+#include <fenv.h>
+typedef fenv_t environment;
+static environment enter(void) {
+    environment caller;
+    fegetenv(&caller);
+    fesetenv(FE_DFL_ENV);
+    return caller;
+}
+static void leave(environment caller) { fesetenv(&caller); }
+#endif
 
 /* Whole groups, four at a time. */
 static void dpk_keystream_into(const dpk_stream *s, const dpk_kernels *k, size_t n_groups, uint64_t *out) {
@@ -72,12 +93,10 @@ static void dpk_weigh_bits(const dpk_kernels *k, const uint8_t *rows, size_t n, 
 }
 
 /* The only place where a call enters and leaves. */
-#define INSIDE(call)      \
-    fenv_t caller;        \
-    fegetenv(&caller);    \
-    fesetenv(FE_DFL_ENV); \
-    call;                 \
-    fesetenv(&caller);
+#define INSIDE(call)                    \
+    const environment caller = enter(); \
+    call;                               \
+    leave(caller);
 
 #define DPK_ENTRY(type, name, parameters, arguments) \
     type dpk_entry_##name parameters {               \

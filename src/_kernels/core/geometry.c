@@ -55,6 +55,14 @@ static uint32_t point_of(const dpk_field *f, uint32_t category, uint32_t choice,
     return f->offsets[last] + point;
 }
 
+/* Pre: a table of g rows of g numbers, g = offsets[t]. Post: a category's row has the points of its hyperplane, then the others, in the
+   order of point_of. Errors: none. */
+void dpk_field_table(const dpk_field *f, uint16_t *table) {
+    const uint32_t g = f->offsets[f->t], w = f->offsets[f->t - 1];
+    for (uint32_t category = 0; category < g; category++)
+        for (uint32_t i = 0; i < g; i++) *table++ = (uint16_t)point_of(f, category, i < w ? i : i - w, i < w);
+}
+
 /* Pre: w points on a hyperplane, of g in all. Without a field each hyperplane is one point. Errors: DPK_NEED_LIMBS, DPK_EXHAUSTED. */
 dpk_status dpk_projective_run(const dpk_response *call, int64_t start, int64_t stop, int64_t *reached) {
     const uint32_t lead = dpk_leading(call->real, 32), w = (uint32_t)call->w, rest = (uint32_t)(call->g - call->w);
@@ -75,7 +83,8 @@ dpk_status dpk_projective_run(const dpk_response *call, int64_t start, int64_t s
             dpk_uniform u = {&call->stream, call->kernels, DPK_DOMAIN_MORE_ACCEPT, element, (uint32_t)word, 32};
             uint32_t choice, code = (uint32_t)codes[i];
             if (dpk_uniform_below(&u, inside ? w : rest, 0, &choice) == DPK_UNDECIDED) return DPK_EXHAUSTED;
-            if (call->field) points[i] = point_of(call->field, code, choice, inside == DPK_YES);
+            if (call->field && call->field->table) points[i] = call->field->table[code * (w + rest) + choice + (inside == DPK_YES ? 0 : w)];
+            else if (call->field) points[i] = point_of(call->field, code, choice, inside == DPK_YES);
             else points[i] = inside == DPK_YES ? code : choice + (choice >= code);
         }
         memcpy(out, points, 4 * span.n);

@@ -53,23 +53,6 @@ static void set_scales(block *b, size_t at, size_t n, const double *scales) {
     call->kernels->noise.grid_lanes(scales, call->fixed_grid, b->step + at, b->grid + at, b->inverse + at, n);
 }
 
-/* Pre: which[at, at + n) is set. Post: what the kernels need of those laws. Errors: none. */
-static void set_laws(block *b, size_t at, size_t n) {
-    const dpk_law *laws = b->call->laws;
-    if (b->call->kind == DPK_DISCRETE_LAPLACE)
-        for (size_t i = at; i < at + n; i++) {
-            const dpk_law *law = &laws[b->which[i]];
-            b->step[i] = law->step_scale;
-            b->grid[i] = law->step_scale * law->offset_high - 0.5;
-        }
-    else if (b->has_rounded)
-        for (size_t i = at; i < at + n; i++) {
-            const dpk_law *law = &laws[b->which[i]];
-            b->step[i] = law->step_scale; /* of tables too, without a branch: their lanes are written over */
-            b->grid[i] = law->acceptance.quick;
-        }
-}
-
 /* Parameters of the block's lanes from `at` on. */
 static void load_parameters(block *b, int64_t start, size_t at, size_t n) {
     const dpk_noise_call *call = b->call;
@@ -82,7 +65,9 @@ static void load_parameters(block *b, int64_t start, size_t at, size_t n) {
         const void *run = dpk_view_run(&call->which, start);
         if (run) call->kernels->response.widen(run, call->which.dtype, n, b->which + at);
         else dpk_load_int(&call->which, start, n, b->which + at);
-        set_laws(b, at, n);
+        /* of tables, too, without a branch: their lanes are written over */
+        if (call->kind == DPK_DISCRETE_LAPLACE || b->has_rounded)
+            call->kernels->noise.law_lanes(call->steps, call->seconds, b->which + at, b->step + at, b->grid + at, n);
     }
 }
 
@@ -324,10 +309,7 @@ static void set_lanes(block *b) {
         b->has_rounded |= call->laws[i].kind == DPK_GAUSSIAN_ROUNDED;
     }
     if (!p->uniform) return;
-    b->step[0] = law->step_scale;
-    b->grid[0] = law->grid;
-    if (call->kind == DPK_DISCRETE_LAPLACE) b->grid[0] = law->step_scale * law->offset_high - 0.5;
-    if (call->kind == DPK_GAUSSIAN_ROUNDED) b->grid[0] = law->acceptance.quick;
+    dpk_law_parameters(law, b->step, b->grid);
     b->inverse[0] = law->inverse_grid;
 }
 
@@ -336,6 +318,15 @@ void dpk_law_set_grid(dpk_law *law, double scale, double grid) {
     law->step_scale = scale / grid;
     law->grid = grid;
     law->inverse_grid = 1.0 / grid; /* subnormal for the largest grid */
+}
+
+/* Post: the scale in units of the grid, and what else a lane takes of its law: the grid, t c - 1/2, or the quick acceptance. Errors: none.
+ */
+void dpk_law_parameters(const dpk_law *law, double *step, double *second) {
+    *step = law->step_scale;
+    *second = law->grid;
+    if (law->kind == DPK_DISCRETE_LAPLACE) *second = law->step_scale * law->offset_high - 0.5;
+    if (law->kind >= DPK_GAUSSIAN_TABLE) *second = law->acceptance.quick;
 }
 
 /* Pre: at most 255 short entries, which rise; 0 if the law has no table. Post: its guide. Errors: none. */

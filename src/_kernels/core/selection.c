@@ -22,6 +22,8 @@
 #define EXACT_INTEGERS 0x1p52  /* thresholds beyond this may be reached by an int64 that a double does not hold */
 #define INTEGER_SLACK 4096.0
 
+enum { MOST_FORESEEN = 8 };
+
 /* An element that may still win and whose further bits are not drawn yet. */
 typedef struct {
     int64_t index;
@@ -300,6 +302,37 @@ static double bound_of(const selector *s, int64_t *bad) {
     return as_bound(s, most, sum, bad);
 }
 
+/* A threshold before any element is filed: that of the most promising ones of the block at hand, `keep` of them. They are not filed: their
+   keys reach it, so that they are met again as all others that can. Errors: none that evaluating so few can have. */
+static dpk_status foresee(selector *s) {
+    const dpk_selection *call = s->call;
+    const uint16_t *pieces = s->random.pieces;
+    const int64_t keep = call->keep, has_low = call->scores.dtype == DPK_I64;
+    const double slope = INVERSE_LN2 / call->scale;
+    double promises[MOST_FORESEEN];
+    int64_t n = 0;
+    if (s->threshold.is_set || s->count + s->n_waiting > 0 || call->is_unpruned || keep > MOST_FORESEEN) return DPK_OK;
+    for (int64_t i = 0; i < s->n; i++) {
+        const float piece = (float)(pieces[i] + 1);
+        const int64_t index = s->block * DPK_PIECES + i;
+        uint32_t bits;
+        memcpy(&bits, &piece, 4);
+        const double promise = s->score[i] * slope - bits * (1 / LOG2_UNIT);
+        if ((n == keep && !(promise > promises[n - 1])) || is_excluded(call, index)) continue;
+        int64_t place = n < keep ? n++ : n - 1;
+        for (; place > 0 && promise > promises[place - 1]; place--) {
+            promises[place] = promises[place - 1];
+            s->waiting[place] = s->waiting[place - 1];
+        }
+        promises[place] = promise;
+        s->waiting[place] = (contender){index, clamped(s->high[i]), has_low ? s->low[i] : 0.0, pieces[i]};
+    }
+    s->n_waiting = n;
+    const dpk_status status = n < keep ? DPK_OK : evaluate(s);
+    s->count = s->n_waiting = s->n_evaluated = 0;
+    return status;
+}
+
 /* 64 elements some of which may be contenders, of those whose pieces are from `from` to `to`. Errors: DPK_PENDING_FULL: places do not
    suffice. */
 static dpk_status visit_group(selector *s, int64_t first, uint16_t from, uint16_t to) {
@@ -364,8 +397,10 @@ static double open_block(selector *s, int64_t block, uint16_t *least, int64_t *b
  */
 static dpk_status visit_block(selector *s, int64_t block, int64_t *bad) {
     uint16_t least;
-    const uint16_t most = largest_piece(reach(&s->reach, open_block(s, block, &least, bad)));
+    const double bound = open_block(s, block, &least, bad);
     if (*bad >= 0) return DPK_NONFINITE;
+    if (!s->call->bounds && foresee(s) != DPK_OK) return DPK_PENDING_FULL;
+    const uint16_t most = largest_piece(reach(&s->reach, bound));
     if (least > most) return DPK_OK;
     if (s->call->bounds) {
         int64_t left = s->call->n - block * DPK_PIECES;
@@ -438,12 +473,12 @@ int dpk_selection_run(const dpk_selection *call, uint64_t round, int64_t start, 
     return status;
 }
 
-/* Pre: as above, keep = 1. Post: *winner is the element with the largest key, or -1 if only the exact tier can tell. Errors: as above. */
-int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner,
-                         int64_t *bad) {
-    int64_t count, evaluated;
-    dpk_threshold threshold = {0.0, 0.0, 0};
-    int status = dpk_selection_run(call, round, 0, call->n_units, places, capacity, &count, &threshold, &evaluated, bad);
+/* As dpk_selection_winner, but that the selector is left to be closed. */
+static int find_winner(selector *s, const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner,
+                       int64_t *bad) {
+    open_selector(s, call, round, places, capacity);
+    int status = visit(s, 0, call->n_units, bad);
+    const int64_t count = s->count;
     *winner = -1;
     if (status != DPK_OK) return status == DPK_PENDING_FULL ? DPK_OK : status;
     int64_t best = 0;
@@ -455,6 +490,15 @@ int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidat
     }
     if (isfinite(places[best].error) || count == 1) *winner = places[best].index;
     return DPK_OK;
+}
+
+/* Pre: as above, keep = 1. Post: *winner is the element with the largest key, or -1 if only the exact tier can tell. Errors: as above. */
+int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidate *places, int64_t capacity, int64_t *winner,
+                         int64_t *bad) {
+    selector s;
+    int status = find_winner(&s, call, round, places, capacity, winner, bad);
+    close_selector(&s);
+    return status;
 }
 
 /* Sorts the candidates of a small selection, the largest first. */
@@ -523,15 +567,16 @@ static void exclude(dpk_selection *call, int64_t *excluded, int64_t before, int6
    those of the rounds before, or chosen[0] is -1 where only the exact tier can tell. Errors: as dpk_selection_winner's. */
 int dpk_selection_peel(dpk_selection *call, int64_t rounds, dpk_candidate *places, int64_t capacity, int64_t *excluded, int64_t *chosen,
                        int64_t *bad) {
-    int status = call->bounds ? dpk_selection_bounds(call, 0, blocks_of(call), bad) : DPK_OK;
+    selector s;
+    int status = call->bounds ? dpk_selection_bounds(call, 0, blocks_of(call), bad) : DPK_OK, is_found = 1;
     call->excluded = excluded;
-    for (int64_t round = 0; status == DPK_OK && round < rounds; round++) {
-        status = dpk_selection_winner(call, (uint64_t)round, places, capacity, &chosen[round], bad);
-        if (status == DPK_OK && chosen[round] < 0) {
-            chosen[0] = -1;
-            return DPK_OK;
-        }
-        if (status == DPK_OK) exclude(call, excluded, round, chosen[round]);
+    s.call = call;
+    for (int64_t round = 0; status == DPK_OK && is_found && round < rounds; round++) {
+        status = find_winner(&s, call, (uint64_t)round, places, capacity, &chosen[round], bad);
+        is_found = status != DPK_OK || chosen[round] >= 0;
+        if (status == DPK_OK && is_found) exclude(call, excluded, round, chosen[round]);
     }
+    if (!is_found) chosen[0] = -1;
+    close_selector(&s);
     return status;
 }

@@ -68,11 +68,9 @@ dpk_decision dpk_is_below(const dpk_uniform *u, const dpk_real *p, uint32_t mult
 /* Pre: the first 32 bits are there; bound >= 1; attempt < 2^22 numbers the record's draws. Post: floor(U bound).
    Errors: undecided after 512 further bits, which has probability below 2^-480. */
 dpk_decision dpk_uniform_below(const dpk_uniform *u, uint32_t bound, uint32_t attempt, uint32_t *out) {
-    uint64_t product = (uint64_t)u->first * bound;
+    if (dpk_below_at_once(u->first, bound, out)) return DPK_DECIDED;
+    uint64_t words[WORDS], product = (uint64_t)u->first * bound;
     uint32_t low = (uint32_t)product;
-    *out = (uint32_t)(product >> 32);
-    if ((uint64_t)low + bound <= 0x100000000u) return DPK_DECIDED; /* no carry can come from below */
-    uint64_t words[WORDS];
     dpk_more_words(u->stream, u->kernels, u->domain, u->element, attempt & 0xfff, attempt >> 12, WORDS, words);
     for (int i = 0; i < 2 * WORDS; i++) {
         uint32_t limb = (uint32_t)(words[i / 2] >> (i % 2 ? 0 : 32));

@@ -9,13 +9,17 @@ cdef extern from "dpk_entries.h" nogil:
         DPK_MAX_LIMBS
         DPK_MAX_TERMS
         DPK_GUIDES
-        DPK_SLOTS
+        DPK_LOG2_SLOTS
         DPK_MOST_DISTINCT
         DPK_HASH_PRIME
         DPK_SUPPORT_SEEDS
         DPK_STACK_DEPTH
         DPK_OPEN_DEPTH
         DPK_REAL_DEPTH
+        DPK_DISCRETE_DEPTH
+
+    enum:
+        DPK_DOMAIN_BULK
 
     enum:
         DPK_HASH_KEY
@@ -109,9 +113,6 @@ cdef extern from "dpk_entries.h" nogil:
         dpk_table table
         dpk_acceptance acceptance
 
-    ctypedef struct dpk_slot:
-        uint64_t bits
-
     ctypedef struct dpk_real:
         int32_t n_limbs
         int32_t is_exact
@@ -134,7 +135,9 @@ cdef extern from "dpk_entries.h" nogil:
         const uint16_t *log
         const uint16_t *exp
         const uint16_t *sum
+        const uint16_t *table
 
+    void dpk_field_table(const dpk_field *, uint16_t *table)
     void dpk_line_sums(const dpk_field *, const int64_t *x, size_t blocks, int64_t start, int64_t stop, int64_t *out)
 
     ctypedef struct dpk_box:
@@ -258,6 +261,8 @@ cdef extern from "dpk_entries.h" nogil:
         int64_t n_laws
         const dpk_law *laws
         const uint64_t *guides
+        const double *steps
+        const double *seconds
         dpk_view which
         int32_t has_scales
         int32_t streams
@@ -270,7 +275,9 @@ cdef extern from "dpk_entries.h" nogil:
     int dpk_noise_run "dpk_entry_noise_run"(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
                                             int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid "dpk_entry_law_set_grid"(dpk_law *, double scale, double grid)
-    int64_t dpk_number_distinct "dpk_entry_number_distinct"(const double *x, size_t n, dpk_slot *, double *distinct, uint16_t *which)
+    void dpk_law_parameters "dpk_entry_law_parameters"(const dpk_law *, double *step, double *second)
+    int64_t dpk_number_distinct "dpk_entry_number_distinct"(const dpk_kernels *, const dpk_view *, size_t n, double low, double high,
+                                                            uint64_t *slots, int log2_slots, double *distinct, uint16_t *which)
     void dpk_guide_set "dpk_entry_guide_set"(const dpk_table *, uint64_t *guide)
     int64_t dpk_first_outside "dpk_entry_first_outside"(const dpk_kernels *, const dpk_view *, int64_t k, int64_t start, int64_t stop)
     int64_t dpk_first_nan "dpk_entry_first_nan"(const dpk_kernels *, const dpk_view *, int64_t start, int64_t stop)

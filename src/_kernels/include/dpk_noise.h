@@ -62,8 +62,8 @@ typedef struct {
     int32_t is_set, is_integral;
 } dpk_bounds;
 
-/* n is a multiple of DPK_GROUP and at most DPK_BLOCK, but for clamping, which takes any; arrays do not overlap. The float kernels mark
-   undecided lanes by NaN, the discrete ones by DPK_OPEN; they return nonzero if there is any. */
+/* n is a multiple of DPK_GROUP and at most DPK_BLOCK, but for clamping and looking up, which take any; arrays do not overlap. The float
+   kernels mark undecided lanes by NaN, the discrete ones by DPK_OPEN; they return nonzero if there is any. */
 typedef struct {
     int (*laplace)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
     int (*gaussian)(const dpk_lanes *, const uint64_t *words, const double *x, const double *x_low, double *y, size_t n);
@@ -71,6 +71,8 @@ typedef struct {
     int (*gaussian_table)(const dpk_table *, const uint64_t *words, int64_t *z, size_t n);
     int (*gaussian_guided)(const dpk_law *laws, const uint64_t *guides, const int64_t *which, const uint64_t *words, int64_t *z, size_t n);
     int (*gaussian_rounded)(const dpk_lanes *, const uint64_t *words, const uint16_t *accept, int64_t *z, size_t n);
+    int (*look_up)(const double *x, const uint64_t *slots, const uint64_t *numbers, int shift, uint16_t *which, size_t n);
+    void (*law_lanes)(const double *steps, const double *seconds, const int64_t *which, double *step, double *second, size_t n);
     void (*grid_lanes)(const double *scales, double fixed_grid, double *step, double *grid, double *inverse, size_t n);
     void (*add_saturating)(const int64_t *x, const int64_t *z, int64_t *y, size_t n);
     void (*past_cache)(void *to, size_t n, const void *items); /* 8-byte items; then dpk_stores_done */
@@ -99,14 +101,12 @@ dpk_decision dpk_accepted(const dpk_sample *, uint32_t attempt, double n);
 dpk_decision dpk_retry_rounded(const dpk_sample *, const dpk_lanes *, int64_t *z);
 
 /* core/distinct.c */
-enum { DPK_LOG2_SLOTS = 12, DPK_SLOTS = 1 << DPK_LOG2_SLOTS, DPK_MOST_DISTINCT = DPK_SLOTS / 2 };
+enum { DPK_LOG2_SLOTS = 12, DPK_MOST_DISTINCT = 1 << (DPK_LOG2_SLOTS - 1) };
 
-typedef struct {
-    uint64_t bits;
-    uint16_t number, is_used;
-} dpk_slot;
+#define DPK_GOLDEN 0x9e3779b97f4a7c15u /* 2^64 over the golden ratio: multiplied by it, bits have a hash in their highest ones */
 
-int64_t dpk_number_distinct(const double *x, size_t n, dpk_slot *slots, double *distinct, uint16_t *which);
+int64_t dpk_number_distinct(const dpk_kernels *, const dpk_view *scales, size_t n, double low, double high, uint64_t *slots, int log2_slots,
+                            double *distinct, uint16_t *which);
 
 /* core/noise.c */
 typedef struct {
@@ -116,11 +116,12 @@ typedef struct {
     int32_t kind, tier;
     double bound_factor; /* 1, or a fraction in the tests that must fail */
     int64_t n_laws;
-    const dpk_law *laws;    /* one, or one for each distinct scale of a discrete kind */
-    const uint64_t *guides; /* with several laws of discrete Gaussian noise: theirs, one after the other */
-    dpk_view which;         /* with several laws: the index of each element's, int64 */
-    int32_t has_scales;     /* float kinds: a scale per element */
-    double fixed_grid;      /* with has_scales: the grid, or 0 for the default of each scale */
+    const dpk_law *laws;           /* one, or one for each distinct scale of a discrete kind */
+    const uint64_t *guides;        /* with several laws of discrete Gaussian noise: theirs, one after the other */
+    const double *steps, *seconds; /* with several laws: what the kernels take of each, from dpk_law_parameters */
+    dpk_view which;                /* with several laws: the index of each element's, of an integer type */
+    int32_t has_scales;            /* float kinds: a scale per element */
+    double fixed_grid;             /* with has_scales: the grid, or 0 for the default of each scale */
     dpk_view scales;
     int32_t streams;   /* the output is larger than a cache, and not in one: store past it */
     dpk_bounds bounds; /* without them float values must be finite */
@@ -130,6 +131,7 @@ typedef struct {
 int dpk_noise_run(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *pending, int64_t capacity, int64_t *n_pending,
                   int64_t *reached);
 void dpk_law_set_grid(dpk_law *, double scale, double grid);
+void dpk_law_parameters(const dpk_law *, double *step, double *second);
 void dpk_guide_set(const dpk_table *, uint64_t guide[DPK_GUIDES]);
 
 #endif

@@ -108,6 +108,7 @@ typedef struct {
     const uint32_t *offsets;   /* (q^m - 1)/(q - 1) for m = 0 ... t */
     const uint16_t *log, *exp; /* q and 2 q of them */
     const uint16_t *sum;       /* a + b at q a + b; NULL: the integers modulo q */
+    const uint16_t *table;     /* of a small space, from dpk_field_table; else NULL */
 } dpk_field;
 
 /* One call of a randomiser. */
@@ -155,6 +156,7 @@ int64_t dpk_vector_words(int64_t d); /* 64-bit words of keystream a record takes
 
 /* core/geometry.c */
 dpk_status dpk_projective_run(const dpk_response *, int64_t start, int64_t stop, int64_t *reached);
+void dpk_field_table(const dpk_field *, uint16_t *table);
 void dpk_line_sums(const dpk_field *, const int64_t *x, size_t blocks, int64_t start, int64_t stop, int64_t *out);
 
 /* core/codes.c */

@@ -23,6 +23,13 @@ typedef struct {
     int32_t n_first;
 } dpk_uniform;
 
+/* Whether 32 bits tell floor(U bound), which is *out then: no carry can come from the bits below. */
+static inline int dpk_below_at_once(uint32_t first, uint32_t bound, uint32_t *out) {
+    const uint64_t product = (uint64_t)first * bound;
+    *out = (uint32_t)(product >> 32);
+    return (uint64_t)(uint32_t)product + bound <= 0x100000000u;
+}
+
 dpk_decision dpk_is_below(const dpk_uniform *, const dpk_real *p, uint32_t multiple);                 /* U < multiple p */
 dpk_decision dpk_uniform_below(const dpk_uniform *, uint32_t bound, uint32_t attempt, uint32_t *out); /* floor(U bound) */
 uint32_t dpk_leading(const dpk_real *, int bits);                                                     /* floor(p 2^bits), bits <= 32 */

@@ -155,6 +155,29 @@ static int gaussian_rounded(const dpk_lanes *p, const uint64_t *words, const uin
     return p->uniform ? rounded_body(p, words, accept, z, n, 1) : rounded_body(p, words, accept, z, n, 0);
 }
 
+/* Looks each item up in the slot of its hash alone, without a branch. Post: which[i] is its number's lowest part, or that of -1 where it is
+   not there. Returns whether any is not. Errors: none. */
+static int look_up(const double *DPK_RESTRICT x, const uint64_t *DPK_RESTRICT slots, const uint64_t *DPK_RESTRICT numbers, int shift,
+                   uint16_t *DPK_RESTRICT which, size_t n) {
+    uint64_t any = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t bits = bits_of(x[i]), at = bits * DPK_GOLDEN >> shift;
+        const uint64_t number = numbers[at] | (slots[at] == bits ? 0 : UINT64_MAX);
+        any |= number;
+        which[i] = (uint16_t)number;
+    }
+    return any >> 63 != 0;
+}
+
+/* Post: the parameters of each lane's law. Errors: none. */
+static void law_lanes(const double *DPK_RESTRICT steps, const double *DPK_RESTRICT seconds, const int64_t *DPK_RESTRICT which,
+                      double *DPK_RESTRICT step, double *DPK_RESTRICT second, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        step[i] = steps[which[i]];
+        second[i] = seconds[which[i]];
+    }
+}
+
 /* Post: y[i] = x[i] + z[i], saturated at the edges of int64. Errors: none. */
 static void add_saturating(const int64_t *DPK_RESTRICT x, const int64_t *DPK_RESTRICT z, int64_t *DPK_RESTRICT y, size_t n) {
     int64_t beyond = 0; /* negative if any sum is */

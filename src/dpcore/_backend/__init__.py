@@ -21,8 +21,17 @@ from dpcore._backend.geometry import ProjectiveSpace, hyperplane_counts, line_la
 from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
-from dpcore._backend.memory import Key, contiguous, fresh_key, separate, wiped_copy, wiped_empty
-from dpcore._backend.noise import Bounds, default_grid, float_noise, fraction_noise, int_noise, short_float_call, short_int_call
+from dpcore._backend.memory import Key, contiguous, filled, fresh_key, os_key, secure_position, separate, wiped_copy, wiped_empty
+from dpcore._backend.noise import (
+    Bounds,
+    default_grid,
+    float_noise,
+    fraction_noise,
+    int_noise,
+    numbered_scales,
+    short_float_call,
+    short_int_call,
+)
 from dpcore._backend.partitions import Brackets, below_brackets
 from dpcore._backend.release import (
     COSINE_GRID,
@@ -38,17 +47,26 @@ from dpcore._backend.release import (
 from dpcore._backend.response import (
     HADAMARD_REPORT,
     HASHING_REPORT,
+    VECTOR_REPORT,
+    Law,
     bounded_response,
+    bounding_law,
     first_outside,
     flip_answer,
     flip_bools,
+    flip_law,
     flip_packed,
+    hadamard_law,
     hadamard_response,
+    hashing_law,
     hashing_response,
+    kary_law,
     kary_response,
     sequential_quantile,
+    subset_law,
     subset_response,
     table_response,
+    unary_law,
     unary_response,
 )
 from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
@@ -64,8 +82,15 @@ from dpcore._backend.text import (
     split_records,
 )
 from dpcore._backend.threads import default_threads, for_ranges
-from dpcore._backend.vectors import VECTOR_REPORT, HypercubeLaw, check_no_nan, hypercube_response, sampled_response
-from dpcore._backend.words import GROUP, KernelWords, call_words, derived_key, uniform_words
+from dpcore._backend.vectors import (
+    HypercubeLaw,
+    check_no_nan,
+    hypercube_law,
+    hypercube_response,
+    sampled_response,
+    sampling_law,
+)
+from dpcore._backend.words import GROUP, KernelWords, Position, call_words, derived_key, uniform_words
 
 __all__ = [
     "COSINE_GRID",
@@ -89,6 +114,8 @@ __all__ = [
     "HypercubeLaw",
     "KernelWords",
     "Key",
+    "Law",
+    "Position",
     "ProjectiveSpace",
     "Selection",
     "Testing",
@@ -101,6 +128,7 @@ __all__ = [
     "band_paths",
     "below_brackets",
     "bounded_response",
+    "bounding_law",
     "call_words",
     "channel_response",
     "check_no_nan",
@@ -120,10 +148,12 @@ __all__ = [
     "derived_key",
     "encode_objects",
     "end_of_record",
+    "filled",
     "first_outside",
     "first_wrong_counts",
     "flip_answer",
     "flip_bools",
+    "flip_law",
     "flip_packed",
     "float_noise",
     "for_ranges",
@@ -131,25 +161,33 @@ __all__ = [
     "fresh_key",
     "grouped_pairs",
     "guide_bits",
+    "hadamard_law",
     "hadamard_response",
     "hash_codes",
+    "hashing_law",
     "hashing_response",
+    "hypercube_law",
     "hypercube_response",
     "hyperplane_counts",
     "info",
     "int_noise",
+    "kary_law",
     "kary_response",
     "line_law",
     "make_keystream",
     "merge_grouped_sums",
     "moments",
     "noisy_pairs",
+    "numbered_scales",
+    "os_key",
     "pair_counts",
     "places",
     "projective_response",
     "rounded_cosines",
     "sampled_response",
+    "sampling_law",
     "secure_cipher",
+    "secure_position",
     "select_largest",
     "select_level",
     "select_peeled",
@@ -163,9 +201,11 @@ __all__ = [
     "split_records",
     "step_values",
     "step_weights",
+    "subset_law",
     "subset_response",
     "support_counts",
     "table_response",
+    "unary_law",
     "unary_response",
     "uniform_words",
     "walk",

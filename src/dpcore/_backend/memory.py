@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._kernels._memory import Key, Wiped, fresh_key
+from dpcore._kernels._memory import Key, Wiped, filled, fresh_key, os_key, secure_position
 
-__all__ = ["Key", "aligned", "contiguous", "fresh_key", "separate", "wiped_copy", "wiped_empty"]
+__all__ = ["Key", "aligned", "contiguous", "filled", "fresh_key", "os_key", "secure_position", "separate", "wiped_copy", "wiped_empty"]
 
 
 def wiped_empty(shape: tuple[int, ...] | int, dtype: Any) -> npt.NDArray[Any]:

@@ -206,22 +206,52 @@ def default_grid(scale: float) -> float:
     return math.ldexp(1.0, math.frexp(scale)[1] - 26)
 
 
-def _distinct(scale: float | npt.NDArray[np.float64], shape: tuple[int, ...]) -> tuple[list[float], npt.NDArray[Any] | None]:
+class Numbered(NamedTuple):
+    """An array of scales as its distinct ones, and the index of each element's; None if there is one."""
+
+    distinct: tuple[float, ...]
+    which: npt.NDArray[Any] | None
+
+
+def numbered(scales: npt.NDArray[Any], low: float = -math.inf, high: float = math.inf) -> Numbered | None:
+    """Number scales by their bits, each being read once; None if they are too many for that, or one is not in (low, high]."""
+    which = np.empty(scales.size, np.uint16)
+    distinct = _noise.number_distinct(scales, which, low, high)
+    return None if distinct is None else Numbered(distinct, which.reshape(scales.shape) if len(distinct) > 1 else None)
+
+
+def numbered_scales(scale: object, low: float, high: float, shape: tuple[int, ...]) -> Numbered | None:
+    """Number a scale for each of some values, the distinct ones in (low, high]; None for all else, and where one is to be refused."""
+    if type(scale) is not np.ndarray or scale.shape != shape or not scale.size or not shape or scale.dtype not in _noise.REALS:
+        return None
+    return numbered(scale, low, high)
+
+
+def _distinct(
+    scale: float | npt.NDArray[np.float64] | Numbered, shape: tuple[int, ...]
+) -> tuple[tuple[float, ...], npt.NDArray[Any] | None]:
     """The distinct scales, and the index of each element's scale; computed before broadcasting, so a row of scales costs one row."""
     if isinstance(scale, float):
-        return [scale], None
-    which = np.empty(scale.shape, np.uint16)
-    numbered = _noise.number_distinct(np.ascontiguousarray(scale).reshape(-1), which.reshape(-1))
-    if numbered is not None:
-        return (numbered, _spread(which, shape)) if len(numbered) > 1 else (numbered or [1.0], None)
-    distinct, inverse = np.unique(scale, return_inverse=True)
-    return [float(s) for s in distinct], _spread(inverse.reshape(scale.shape).astype(np.int64), shape)
+        return (scale,), None
+    found = scale if isinstance(scale, Numbered) else numbered(scale) or _sorted(scale)
+    return found.distinct or (1.0,), None if found.which is None else _spread(found.which, shape)
+
+
+def _sorted(scales: npt.NDArray[np.float64]) -> Numbered:
+    """The same for any number of distinct scales."""
+    distinct, inverse = np.unique(scales, return_inverse=True)
+    return Numbered(tuple(distinct.tolist()), inverse.reshape(scales.shape).astype(np.int64))
+
+
+@lru_cache(maxsize=16)
+def _laws(kind: Kind, scales: tuple[float, ...]) -> Any:
+    return _noise.Laws(tuple(_discrete_law(kind, scale) for scale in scales))
 
 
 def int_noise(
     kind: Kind,
     values: npt.NDArray[Any],
-    scale: float | npt.NDArray[np.float64],
+    scale: float | npt.NDArray[np.float64] | Numbered,
     position: Position,
     *,
     out: npt.NDArray[np.int64] | None,
@@ -237,10 +267,10 @@ def int_noise(
         code = _noise.DISCRETE_LAPLACE
     else:  # of several laws each has its own kind
         code = _noise.GAUSSIAN_TABLE if which is not None or scales[0] < TABLE_LIMIT else _noise.GAUSSIAN_ROUNDED
-    laws = (_discrete_law(kind, scales[0]),) if which is None else tuple(_discrete_law(kind, s) for s in scales)
     call = _noise.Call(
-        code, laws, values, result, key, nonce, first, cipher, which=which, bounds=None if bounds is None else bounds.fields(),
-        tier=Testing.tier, bound_factor=Testing.bound_factor, streams=streams(values, out),
+        code, _laws(kind, scales), values, result, key, nonce, first, cipher, which=which,
+        bounds=None if bounds is None else bounds.fields(), tier=Testing.tier, bound_factor=Testing.bound_factor,
+        streams=streams(values, out),
     )  # fmt: skip
     words = KernelWords(key, nonce, cipher)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._backend import threads as sizes
+from dpcore._backend.levels import secure_cipher
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, uniform_words
 from dpcore._kernels import _release
@@ -32,6 +34,19 @@ class Brackets:
     low: npt.NDArray[np.uint64]
     high: npt.NDArray[np.uint64]
     shift: int
+    _short: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        short = _release.ShortBrackets(self.low, self.high, self.shift, sizes, secure_cipher)
+        object.__setattr__(self, "_short", short)
+
+    def decide(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | Position | None:
+        """For each of few counts whether its uniform number of the secure source is below its probability.
+
+        Where 64 bits do not tell, the position of all numbers; None if these are not few, and none has been taken.
+        """
+        found: npt.NDArray[np.bool_] | Position | None = self._short.decide(counts)
+        return found
 
 
 def below_brackets(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -25,6 +26,15 @@ HASHING_REPORT = np.dtype([("seed", "<u8"), ("code", "<u4")])
 """A report of local hashing: b·2³¹ + a of the hash function, and the randomised code."""
 HADAMARD_REPORT = np.dtype([("row", "<u4"), ("bit", "?")])
 """A Hadamard response: the row, and the sign (True is +1)."""
+VECTOR_REPORT = np.dtype([("index", "<u4"), ("bit", "?")])
+"""A report about one coordinate: which one, and its sign (True is +)."""
+_REPORTS = {
+    _response.FLIP: np.dtype(np.bool_), _response.BOUNDED: np.dtype(np.bool_), _response.TABLE: np.dtype(np.bool_),
+    _response.UNARY: np.dtype(np.uint8), _response.SUBSET: np.dtype(np.uint8), _response.HASHING: HASHING_REPORT,
+    _response.HADAMARD: HADAMARD_REPORT, _response.PROJECTIVE: np.dtype(np.uint32), _response.SAMPLE: VECTOR_REPORT,
+    _response.HYPERCUBE: np.dtype(np.uint8),
+}  # fmt: skip
+"""What each kind's reports are, but for k-ary ones, which are what the records are."""
 MORE_RESPONSE = 6
 FIRST_LIMBS = 8
 NAN = math.nan
@@ -55,7 +65,8 @@ class Law:
 
     def __init__(
         self, kind: int, real: tuple[Probability, ...], own: tuple[Probability, ...], k: int, unknown: int | None, w: int, g: int,
-        scale: float, bounded: tuple[float, ...] | None, guide: Any = None, box: Any = None, field: Any = None,
+        scale: float, bounded: tuple[float, ...] | None, guide: Any = None, box: Any = None, field: Any = None, *,
+        refuses_nan: bool = False,
     ) -> None:  # fmt: skip
         self._kind, self._real, self._own = kind, real, own
         code = -1 if unknown is None else unknown
@@ -63,7 +74,13 @@ class Law:
             "k": k, "unknown": code, "w": w, "g": g, "scale": scale, "bounded": bounded, "guide": guide, "box": box, "field": field,
         }  # fmt: skip
         probabilities = self._expansions(FIRST_LIMBS)
-        self._short = _response.ShortCall(kind, *probabilities, box, field, k, code, w, g, scale, bounded, guide, Testing, secure_cipher)
+        self._short = _response.ShortCall(
+            kind, *probabilities, box, field, k, code, w, g, scale, bounded, guide, sizes, Testing, secure_cipher, _REPORTS.get(kind),
+            refuses_nan,
+        )  # fmt: skip
+        self.respond: Callable[[Any], Array | Position | None] = self._short.respond
+        """Reports of the secure source on an array of few records. If not all are made, the position under which they are; None if none
+        is taken."""
 
     def _expansions(self, n_limbs: int) -> tuple[Any, Any]:
         return _reals(self._real, n_limbs) if self._real else None, _reals(self._own, n_limbs) if self._own else None
@@ -163,19 +180,23 @@ def first_outside(codes: Array, k: int, threads: int | None = None) -> int:
     return min(found, default=-1)
 
 
+@lru_cache(maxsize=1024)
+def flip_law(p: Probability) -> Law:
+    """That of answers, each flipped with probability p."""
+    return _law(_response.FLIP, (p,))
+
+
 def flip_bools(x: Array, p: Probability, position: Position, *, threads: int | None, out: Array | None = None) -> npt.NDArray[np.bool_]:
     """Whether x is not 0, flipped with probability p; any shape."""
     result = new_array(out, x.shape, np.bool_)
-    _law(_response.FLIP, (p,)).run(
-        _bytes_of(x), result.view(np.uint8), position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=16
-    )
+    flip_law(p).run(_bytes_of(x), result.view(np.uint8), position, size=x.size, is_fresh=out is None, threads=threads, elements_per_unit=16)
     return result
 
 
 def flip_answer(answer: bool, p: Probability, position: Position) -> bool:
     """A single answer, flipped with probability p: the report that `flip_bools` makes of an array of it alone."""
     result = np.empty((), np.uint8)
-    _law(_response.FLIP, (p,)).run(_ANSWERS[answer], result, position, size=1, is_fresh=True, threads=1, elements_per_unit=16)
+    flip_law(p).run(_ANSWERS[answer], result, position, size=1, is_fresh=True, threads=1, elements_per_unit=16)
     return bool(result)
 
 
@@ -199,6 +220,20 @@ def bounded_law(epsilon: float) -> tuple[float, float, float, float]:
     return float(2**16 * exact), float(2**16 * (1 - 2 * exact)), high, float(exact - Fraction(high))
 
 
+@lru_cache(maxsize=1024)
+def _bounding_law(lower: float, upper: float, epsilon: float, missing: float | None, factor: float) -> Law:
+    if not SMALLEST_WIDTH <= upper - lower <= LARGEST_WIDTH:
+        raise ParameterError(f"upper - lower must be in [2**-960, 2**1022], got {upper - lower!r}")
+    start, rise, q_high, q_low = bounded_law(epsilon)
+    bounded = (lower, upper, NAN if missing is None else missing, 2.0**-31 * factor, start, rise, q_high, q_low)
+    return _law(_response.BOUNDED, bounded=bounded)
+
+
+def bounding_law(lower: float, upper: float, epsilon: float, missing: float | None) -> Law:
+    """True with probability ½(1 + T(x)(e^ε − 1)/(e^ε + 1)), T the clamped x scaled to [−1, 1]."""
+    return _bounding_law(lower, upper, epsilon, missing, Testing.bound_factor)
+
+
 def bounded_response(
     x: Array,
     lower: float,
@@ -211,11 +246,7 @@ def bounded_response(
     out: Array | None = None,
 ) -> npt.NDArray[np.bool_]:
     """True with probability ½(1 + T(x)(e^ε − 1)/(e^ε + 1)), T the clamped x scaled to [−1, 1]; any shape."""
-    if not SMALLEST_WIDTH <= upper - lower <= LARGEST_WIDTH:
-        raise ParameterError(f"upper - lower must be in [2**-960, 2**1022], got {upper - lower!r}")
-    start, rise, q_high, q_low = bounded_law(epsilon)
-    slack = 2.0**-31 * Testing.bound_factor
-    law = _law(_response.BOUNDED, bounded=(lower, upper, NAN if missing is None else missing, slack, start, rise, q_high, q_low))
+    law = bounding_law(lower, upper, epsilon, missing)
     result = new_array(out, x.shape, np.bool_)
     bytes_ = result.view(np.uint8)
 
@@ -277,14 +308,43 @@ def _kary_scale(epsilon: float, k: int) -> float:
     return math.ldexp(1 / float(one_of(epsilon, k)), -32)
 
 
+@lru_cache(maxsize=1024)
+def kary_law(epsilon: float, k: int, unknown: int | None) -> Law:
+    """The code with probability e^ε/(e^ε + k − 1), else one of the others."""
+    return _law(_response.KARY, (one_of(epsilon, k),), (), k, unknown, 0, 0, _kary_scale(epsilon, k))
+
+
+@lru_cache(maxsize=1024)
+def unary_law(k: int, p: Probability, q: Probability, unknown: int | None) -> Law:
+    """Bit x is true with probability p, each other one of k with probability q."""
+    return _law(_response.UNARY, (q,), (p,), k, unknown)
+
+
+@lru_cache(maxsize=1024)
+def subset_law(k: int, w: int, inclusion: Probability, unknown: int | None) -> Law:
+    """A random subset of w of k, which holds x with probability `inclusion` and is uniform given that."""
+    return _law(_response.SUBSET, (inclusion,), (), k, unknown, w)
+
+
+@lru_cache(maxsize=1024)
+def hashing_law(epsilon: float, k: int, g: int, unknown: int | None) -> Law:
+    """A random hash function onto g codes, and the k-ary response of the hashed code."""
+    return _law(_response.HASHING, (one_of(epsilon, g),), (), k, unknown, 0, g, _kary_scale(epsilon, g))
+
+
+@lru_cache(maxsize=1024)
+def hadamard_law(k: int, p_flip: Probability, unknown: int | None) -> Law:
+    """A random row of the Hadamard matrix, and the sign in column x, flipped with probability `p_flip`."""
+    return _law(_response.HADAMARD, (p_flip,), (), k, unknown, 0, 1 << (k - 1).bit_length())
+
+
 def kary_response(
     codes: Array, epsilon: float, k: int, unknown: int | None, position: Position, *, threads: int | None,
     out: Array | None = None,
 ) -> Array:  # fmt: skip
     """The code with probability e^ε/(e^ε + k − 1), else one of the others; any shape, the codes' dtype."""
     result = new_array(out, codes.shape, codes.dtype)
-    law = _law(_response.KARY, (one_of(epsilon, k),), (), k, unknown, 0, 0, _kary_scale(epsilon, k))
-    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2)
+    kary_law(epsilon, k, unknown).run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2)
     return result
 
 
@@ -296,8 +356,9 @@ def unary_response(
     width = (k + 7) // 8
     check_lanes(position, 8 * width, codes.size)
     result = new_array(out, (codes.size, width), np.uint8)
-    law = _law(_response.UNARY, (q,), (p,), k, unknown)
-    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2 / width)
+    unary_law(k, p, q, unknown).run(
+        codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=2 / width
+    )
     return result
 
 
@@ -309,8 +370,9 @@ def subset_response(
     width = (k + 7) // 8
     check_lanes(position, _response.subset_words(w), codes.size)
     result = new_array(out, (codes.size, width), np.uint8)
-    law = _law(_response.SUBSET, (inclusion,), (), k, unknown, w)
-    law.run(codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1 / (width + w))
+    subset_law(k, w, inclusion, unknown).run(
+        codes, result, position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=1 / (width + w)
+    )
     return result
 
 
@@ -320,8 +382,9 @@ def hashing_response(
 ) -> Array:  # fmt: skip
     """Seeds of random hash functions onto g codes, and the k-ary responses of the hashed codes; any shape."""
     result = new_array(out, codes.shape, HASHING_REPORT)
-    law = _law(_response.HASHING, (one_of(epsilon, g),), (), k, unknown, 0, g, _kary_scale(epsilon, g))
-    law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.25)
+    hashing_law(epsilon, k, g, unknown).run(
+        codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.25
+    )
     return result
 
 
@@ -331,9 +394,9 @@ def hadamard_response(
 ) -> Array:  # fmt: skip
     """Random rows of the Hadamard matrix, and the signs in column x, flipped with probability `p_flip`; any shape."""
     result = new_array(out, codes.shape, HADAMARD_REPORT)
-    rows = 1 << (k - 1).bit_length()
-    law = _law(_response.HADAMARD, (p_flip,), (), k, unknown, 0, rows)
-    law.run(codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.5)
+    hadamard_law(k, p_flip, unknown).run(
+        codes, _flat_bytes(result), position, size=codes.size, is_fresh=out is None, threads=threads, elements_per_unit=0.5
+    )
     return result
 
 

@@ -16,7 +16,7 @@ from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import cipher_code, secure_cipher
 from dpcore._backend.memory import wiped_empty
 from dpcore._backend.threads import CHUNK, for_ranges
-from dpcore._backend.words import KernelWords, Position
+from dpcore._backend.words import KernelWords, Position, next_secure
 from dpcore._exact.pending import SelectionNoise
 from dpcore._kernels import _selection
 from dpcore._validation import check_finite
@@ -48,33 +48,35 @@ def _visiting_step(n_units: int) -> int:
 
 
 def select_largest(
-    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position, *, threads: int | None
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, position: Position | None, *, threads: int | None
 ) -> npt.NDArray[np.int64]:
-    """Elements with the `keep` largest keys, in descending order of their keys."""
+    """Elements with the `keep` largest keys, in descending order of their keys; the position None is the secure source's next one."""
     found = _short(noise, scores, scale, keep, 1, position)
-    if found is not None:
+    if isinstance(found, np.ndarray):
         return found
-    call = Selection(noise, scores, scale, keep, position, threads=threads)
+    call = Selection(noise, scores, scale, keep, found, threads=threads)
     return np.array([call.winner(0)]) if keep == 1 else call.largest(0)
 
 
 def select_peeled(
-    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, rounds: int, position: Position, *, threads: int | None
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, rounds: int, position: Position | None, *, threads: int | None
 ) -> npt.NDArray[np.int64]:
-    """Winners of rounds, each without the winners of the rounds before."""
+    """Winners of rounds, each without the winners of the rounds before; the position as in `select_largest`."""
     found = _short(noise, scores, scale, 1, rounds, position)
-    return Selection(noise, scores, scale, 1, position, threads=threads).peel(rounds) if found is None else found
+    return found if isinstance(found, np.ndarray) else Selection(noise, scores, scale, 1, found, threads=threads).peel(rounds)
 
 
 def _short(
-    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, rounds: int, position: Position
-) -> npt.NDArray[np.int64] | None:
-    """The elements on this thread, in one call of the kernels; None where only a `Selection` under this position can tell them."""
+    noise: SelectionNoise, scores: npt.NDArray[Any], scale: float, keep: int, rounds: int, position: Position | None
+) -> npt.NDArray[np.int64] | Position:
+    """The elements on this thread, in one call of the kernels; where only a `Selection` can tell them, the position that it is under."""
     size = scores.size
-    if not 0 < size <= sizes.SMALL * ELEMENTS_PER_UNIT or size * rounds > _MOST_WORK:
-        return None
-    step = 1 if size <= _selection.UNIT else _visiting_step(-(-size // _selection.UNIT))
-    return _selection.short(NOISES[noise], scores, scale, keep, rounds, step, position, size, Testing, secure_cipher)
+    if 0 < size <= sizes.SMALL * ELEMENTS_PER_UNIT and size * rounds <= _MOST_WORK:
+        step = 1 if size <= _selection.UNIT else _visiting_step(-(-size // _selection.UNIT))
+        found = _selection.short(NOISES[noise], scores, scale, keep, rounds, step, position, size, Testing, secure_cipher)
+        if found is not None:
+            return found
+    return next_secure() if position is None else position
 
 
 class Selection:

@@ -14,14 +14,12 @@ import numpy.typing as npt
 from dpcore._backend import threads as sizes
 from dpcore._backend.hooks import Testing
 from dpcore._backend.memory import wiped_empty
-from dpcore._backend.response import NAN, Law, bounded_law, check_lanes, is_below, new_array, refuse_nan, tilted_at
+from dpcore._backend.response import NAN, VECTOR_REPORT, Law, bounded_law, check_lanes, is_below, new_array, refuse_nan, tilted_at
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, call_words
 from dpcore._exact.probability import Probability
 from dpcore._kernels import _response
 
-VECTOR_REPORT = np.dtype([("index", "<u4"), ("bit", "?")])
-"""A report about one coordinate: which one, and its sign (True is +)."""
 RESPONSE, PIECES = 5, 512
 Array = npt.NDArray[Any]
 Bound = float | tuple[float, ...]
@@ -66,7 +64,19 @@ def _law(kind: int, d: int, bounds: Bounds, epsilon: float | None, hypercube: Hy
     # a corner's probability is the place between the bounds itself
     start, rise, q_high, q_low = (0.0, 2.0**16, 0.0, 0.0) if epsilon is None else bounded_law(epsilon)
     bounded = (0.0, 1.0, NAN, 2.0**-31 * factor, start, rise, q_high, q_low)
-    return Law(kind, likely, table, d, None, w, 0, 0.0, bounded, box=box)
+    return Law(kind, likely, table, d, None, w, 0, 0.0, bounded, box=box, refuses_nan=bounds[2] is None)
+
+
+def sampling_law(d: int, bounds: Bounds, epsilon: float) -> Law:
+    """A uniform coordinate, and a bit about its number."""
+    law: Law = _law(_response.SAMPLE, d, bounds, epsilon, None, Testing.bound_factor)
+    return law
+
+
+def hypercube_law(d: int, bounds: Bounds, hypercube: HypercubeLaw) -> Law:
+    """Signs of all coordinates."""
+    law: Law = _law(_response.HYPERCUBE, d, bounds, None, hypercube, Testing.bound_factor)
+    return law
 
 
 def check_no_nan(records: Array, threads: int | None) -> None:
@@ -103,7 +113,7 @@ def sampled_response(
         plus = tilted_at(value, low, at(lower, j), at(upper, j), epsilon)
         flat[index] = (j, is_below(plus, piece, call_words(position), element))
 
-    _law(_response.SAMPLE, d, bounds, epsilon, None, Testing.bound_factor).run(
+    sampling_law(d, bounds, epsilon).run(
         x, flat.view(np.uint8), position, size=flat.size, is_fresh=out is None, threads=threads, elements_per_unit=1, resolve=resolve
     )
     return result
@@ -128,7 +138,7 @@ def hypercube_response(
             signs[j] = is_below(_rounding_up(value, at(lower, j), at(upper, j)), piece, words, lane)
         return signs
 
-    _law(_response.HYPERCUBE, d, bounds, None, law, Testing.bound_factor).run(
+    hypercube_law(d, bounds, law).run(
         x, result.reshape(-1), position, size=size, is_fresh=out is None, threads=threads, elements_per_unit=4 / (d + 16), corner=corner
     )
     return result

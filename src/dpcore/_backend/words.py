@@ -9,13 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._backend.levels import cipher_code
-from dpcore._backend.memory import Key, wiped_empty
+from dpcore._backend.memory import Key, os_key, wiped_empty
 from dpcore._kernels import _dispatch
 from dpcore.errors import ParameterError
 
 Position = tuple[bytes | Key, int, int, bool]
 """Key, nonce, first element, secure: `rng.StreamPosition`, which this layer cannot import."""
-
 
 GROUP = 128
 """Words of a group."""
@@ -24,6 +23,11 @@ BULK = 0
 DERIVED = 11
 """The domain of keys."""
 MOST_DRAWS = 1 << 22
+
+
+def next_secure() -> Position:
+    """The next position of the secure source."""
+    return os_key(), 0, 0, True
 
 
 def uniform_words(position: Position, n: int) -> npt.NDArray[np.uint64]:

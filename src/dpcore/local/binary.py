@@ -162,12 +162,18 @@ class BinaryResponse(OneBit):
         if out is None and (isinstance(records, bool | np.bool_) or (type(records) is int and records in {0, 1})):
             stream = open_stream(rng, threads)
             return _backend.flip_answer(bool(records), logistic_complement(self.epsilon), stream.position())
+        flip, position = logistic_complement(self.epsilon), None
+        if rng is None and out is None and threads is None:
+            found = _backend.flip_law(flip).respond(records)
+            if isinstance(found, np.ndarray):
+                return found if found.ndim else bool(found)
+            position = found
         answers = check_array("records", records, _ANSWERS)
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
         values = _backend.separate(self._booleans(answers, threads), result)
-        flip = logistic_complement(self.epsilon)
-        reports = _backend.flip_bools(values, flip, stream.position(), threads=threads, out=result)
+        position = stream.position() if position is None else position
+        reports = _backend.flip_bools(values, flip, position, threads=threads, out=result)
         if out is not None:
             return reports
         return bool(reports) if reports.ndim == 0 else like(records, reports)

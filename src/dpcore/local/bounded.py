@@ -145,13 +145,20 @@ class BoundedMean(OneBit):
             If a number is NaN and `missing` is not set. `out` may hold reports of records before the one that is refused, and these count
             as made.
         """
+        position = None
+        if rng is None and out is None and threads is None:
+            found = _backend.bounding_law(self.lower, self.upper, self.epsilon, self.missing).respond(records)
+            if isinstance(found, np.ndarray):
+                return found if found.ndim else bool(found)
+            position = found
         values = check_array("records", records, REAL_DTYPES)
         result = None if out is None else check_out(out, np.bool_, values.shape)
         stream = open_stream(rng, threads)
         values = _backend.separate(values, result)
         reports = _backend.bounded_response(
-            values, self.lower, self.upper, self.epsilon, self.missing, stream.position(), threads=threads, out=result
-        )
+            values, self.lower, self.upper, self.epsilon, self.missing, stream.position() if position is None else position,
+            threads=threads, out=result,
+        )  # fmt: skip
         if out is not None:
             return reports
         return bool(reports) if reports.ndim == 0 else like(records, reports)

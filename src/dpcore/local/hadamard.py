@@ -17,7 +17,6 @@ from dpcore.local._support import Support
 
 if TYPE_CHECKING:
     from dpcore.local.estimates import Aggregate
-    from dpcore.rng import StreamPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,11 @@ class HadamardResponse(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return codes.shape, _backend.HADAMARD_REPORT
 
+    def _law(self) -> _backend.Law:
+        return _backend.hadamard_law(self.k, logistic_complement(self.epsilon), self.unknown)
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
         flip = logistic_complement(self.epsilon)
         return _backend.hadamard_response(codes, self.k, flip, self.unknown, position, threads=threads, out=out)

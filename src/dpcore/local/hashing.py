@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from dpcore.local._oracle import FrequencyOracle
 from dpcore.local._parameters import check_channel_size
 from dpcore.local._reports import check_structured
 from dpcore.local._support import Support
-
-if TYPE_CHECKING:
-    from dpcore.rng import StreamPosition
 
 
 def collision(g: int, prime: int = _backend.HASH_PRIME) -> Fraction:
@@ -124,8 +121,11 @@ class LocalHashing(FrequencyOracle[npt.NDArray[Any], npt.NDArray[Any]]):
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return codes.shape, _backend.HASHING_REPORT
 
+    def _law(self) -> _backend.Law:
+        return _backend.hashing_law(self.epsilon, self.k, self.g, self.unknown)
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
         return _backend.hashing_response(codes, self.epsilon, self.k, self.g, self.unknown, position, threads=threads, out=out)
 

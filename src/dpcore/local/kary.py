@@ -19,7 +19,7 @@ from dpcore.local._parameters import check_channel_size
 from dpcore.local._support import Support
 
 if TYPE_CHECKING:
-    from dpcore.rng import Stream, StreamPosition
+    from dpcore.rng import Stream
 
 
 @lru_cache(maxsize=1024)
@@ -117,8 +117,11 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     def _check_out(self, out: object, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
         return check_out(out, dtype, shape)
 
+    def _law(self) -> _backend.Law:
+        return _backend.kary_law(self.epsilon, self.k, self.unknown)
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
         return _backend.kary_response(codes, self.epsilon, self.k, self.unknown, position, threads=threads, out=out)
 

@@ -21,7 +21,6 @@ from dpcore.local._support import Support
 
 if TYPE_CHECKING:
     from dpcore.local.estimates import Aggregate
-    from dpcore.rng import StreamPosition
 
 ONE_LINE = 2
 
@@ -133,11 +132,14 @@ class ProjectiveGeometryResponse(FrequencyOracle[int, npt.NDArray[np.uint32]]):
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return codes.shape, np.uint32
 
+    def _law(self) -> _backend.Law:
+        law: _backend.Law = _law(self.epsilon, self._space, self.k, self.unknown)
+        return law
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
-        law = _law(self.epsilon, self._space, self.k, self.unknown)
-        return _backend.projective_response(codes, law, position, threads=threads, out=out)
+        return _backend.projective_response(codes, self._law(), position, threads=threads, out=out)
 
     def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:
         if out is not None:

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from dpcore.local._oracle import FrequencyOracle
 from dpcore.local._parameters import MAX_ENUMERATED_OUTPUTS
 from dpcore.local._reports import check_rows, packed_type
 from dpcore.local._support import Support
-
-if TYPE_CHECKING:
-    from dpcore.rng import StreamPosition
 
 BLOCK = 1 << 16
 
@@ -125,8 +122,11 @@ class SubsetSelection(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return packed_type(codes, self.k)
 
+    def _law(self) -> _backend.Law:
+        return _backend.subset_law(self.k, self.w, inclusion(self.epsilon, self.k, self.w), self.unknown)
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
         p = inclusion(self.epsilon, self.k, self.w)
         return _backend.subset_response(codes.reshape(-1), self.k, self.w, p, self.unknown, position, threads=threads, out=out)

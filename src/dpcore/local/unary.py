@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -21,9 +22,14 @@ from dpcore.local._support import Support
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dpcore.rng import StreamPosition
 
 Method = Literal["optimal", "symmetric"]
+
+
+@lru_cache(maxsize=1024)
+def _probabilities(epsilon: float, method: str) -> tuple[Probability, Probability]:
+    q = logistic_complement(epsilon, halved=method == "symmetric")
+    return (HALF if method == "optimal" else complement(q)), q
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +119,7 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
         return cls._labelled(epsilon, categories, unknown, method=method)
 
     def _probabilities(self) -> tuple[Probability, Probability]:
-        q = logistic_complement(self.epsilon, halved=self.method == "symmetric")
-        return (HALF if self.method == "optimal" else complement(q)), q
+        return _probabilities(self.epsilon, self.method)
 
     @property
     def support(self) -> Support:
@@ -125,8 +130,11 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
     def _report_type(self, codes: npt.NDArray[Any]) -> tuple[tuple[int, ...], Any]:
         return packed_type(codes, self.k)
 
+    def _law(self) -> _backend.Law:
+        return _backend.unary_law(self.k, *self._probabilities(), self.unknown)
+
     def _respond(
-        self, codes: npt.NDArray[Any], position: StreamPosition, *, threads: int | None, out: npt.NDArray[Any] | None
+        self, codes: npt.NDArray[Any], position: _backend.Position, *, threads: int | None, out: npt.NDArray[Any] | None
     ) -> npt.NDArray[Any]:
         p, q = self._probabilities()
         return _backend.unary_response(codes.reshape(-1), self.k, p, q, self.unknown, position, threads=threads, out=out)

@@ -244,10 +244,20 @@ class VectorMean(LocalMechanism):
         DataError
             If any number is NaN and `missing` is not set, whether it would be looked at or not. Nothing is written then.
         """
+        bounds, is_sample = (self.lower, self.upper, self.missing), self.method == "sample"
+        position = None
+        if rng is None and out is None and threads is None:
+            if is_sample:
+                law = _backend.sampling_law(self.d, bounds, self.epsilon)
+            else:
+                law = _backend.hypercube_law(self.d, bounds, law_of_signs(self.epsilon, self.d))
+            found = law.respond(records)
+            if isinstance(found, np.ndarray):
+                return found
+            position = found
         values = check_array("records", records, REAL_DTYPES)
         if values.ndim < 1 or values.shape[-1] != self.d:
             raise ParameterError(f"records must have shape (..., d) with d = {self.d}, got {values.shape}")
-        is_sample = self.method == "sample"
         shape = values.shape[:-1] if is_sample else (*values.shape[:-1], (self.d + 7) // 8)
         result = None if out is None else check_out(out, _backend.VECTOR_REPORT if is_sample else np.uint8, shape)
         if result is not None and not result.flags.c_contiguous:
@@ -256,11 +266,10 @@ class VectorMean(LocalMechanism):
         if self.missing is None:
             _backend.check_no_nan(values, threads)
         values = _backend.separate(values, result)
-        bounds, position = (self.lower, self.upper, self.missing), stream.position()
+        position = stream.position() if position is None else position
         if is_sample:
             return _backend.sampled_response(values, bounds, self.epsilon, position, threads=threads, out=result)
-        law = law_of_signs(self.epsilon, self.d)
-        return _backend.hypercube_response(values, bounds, law, position, threads=threads, out=result)
+        return _backend.hypercube_response(values, bounds, law_of_signs(self.epsilon, self.d), position, threads=threads, out=result)
 
     def aggregate(self, reports: Any, *, threads: int | None = None) -> Aggregate:
         """Count reports; counts of several sets of reports can be added.

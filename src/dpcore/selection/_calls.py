@@ -59,7 +59,8 @@ def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Labe
 def select(noise: Noise, scores: npt.NDArray[Any], scale: float, rng: Stream | None, threads: int | None) -> int:
     """Check the other parameters, take a position of the stream, and find the element with the largest key."""
     check_threads(threads)
-    return int(_backend.select_largest(noise, scores, scale, 1, resolve(rng).position(), threads=threads)[0])
+    position = None if rng is None else resolve(rng).position()
+    return int(_backend.select_largest(noise, scores, scale, 1, position, threads=threads)[0])
 
 
 def open_selection(

@@ -19,7 +19,7 @@ from dpcore.accounting.scales import analytic_gaussian_scale
 from dpcore.errors import ParameterError
 from dpcore.noise import FLOAT_SCALE, default_grid, gaussian
 from dpcore.privacy import Relation
-from dpcore.rng import Stream, StreamPosition
+from dpcore.rng import Stream, StreamPosition, resolve
 
 PartitionMethod = Literal["best", "truncated_geometric", "gaussian"]
 METHODS = ("best", "truncated_geometric", "gaussian")
@@ -45,8 +45,8 @@ class PartitionRule(Protocol):
     def probability(self, count: int) -> float:
         """The probability that a partition of so many units is released."""
 
-    def release(self, counts: npt.NDArray[Any], rng: Stream, threads: int | None) -> npt.NDArray[np.bool_]:
-        """Which partitions are released; the counts are integers in [0, 2^62]."""
+    def release(self, counts: npt.NDArray[Any], rng: Stream | None, threads: int | None) -> npt.NDArray[np.bool_]:
+        """Which partitions are released; the counts are integers in [0, 2^62], and the source None is the secure one."""
 
 
 @lru_cache(maxsize=64)
@@ -98,9 +98,12 @@ class TruncatedGeometric:
         value = self.probabilities.enclosure(count, _PRECISION)
         return float((exactly(value.low) + exactly(value.high)) / 2)
 
-    def release(self, counts: npt.NDArray[Any], rng: Stream, threads: int | None) -> npt.NDArray[np.bool_]:
+    def release(self, counts: npt.NDArray[Any], rng: Stream | None, threads: int | None) -> npt.NDArray[np.bool_]:
         """Which partitions are released: U < π(n), with as many bits of U as it takes."""
-        position = rng.position()
+        found = self.brackets.decide(counts) if rng is None else None
+        if isinstance(found, np.ndarray):
+            return found
+        position = resolve(rng).position() if found is None else StreamPosition(*found)
         out, undecided = _backend.below_brackets(counts, self.brackets, position, threads=threads)
         if len(undecided):
             self._decide(counts, undecided, position, out)
@@ -153,7 +156,7 @@ class GaussianThreshold:
         above = Fraction(count) + Fraction(default_grid(self.scale)) / 2 - Fraction(self.threshold)
         return 0.0 if count <= 0 else math.erfc(-float(above) / self.scale / math.sqrt(2)) / 2
 
-    def release(self, counts: npt.NDArray[Any], rng: Stream, threads: int | None) -> npt.NDArray[np.bool_]:
+    def release(self, counts: npt.NDArray[Any], rng: Stream | None, threads: int | None) -> npt.NDArray[np.bool_]:
         """Which partitions are released: not empty, and the noisy count at least T."""
         noisy = gaussian(counts, self.scale, rng=rng, threads=threads)
         return (noisy >= self.threshold) & (counts > 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -88,12 +89,15 @@ def select_partitions(
     >>> keys[select_partitions([0, 45_000, 2_100], epsilon=1.0, delta=1e-8)].tolist()
     ['gout', 'hives']
     """
-    rule = check_rule(epsilon, delta, max_partitions, relation, method)
+    plain = (
+        type(epsilon) is float and type(delta) is float and type(max_partitions) is int and type(relation) is str and type(method) is str
+    )
+    rule = (_kept_rule if plain else check_rule)(epsilon, delta, max_partitions, relation, method)
     array = check_array("counts", counts, INTEGER_DTYPES)
     if array.ndim != 1:
         raise ParameterError(f"counts must be one-dimensional, got shape {array.shape}")
     check_threads(threads)
-    stream = resolve(rng)
+    stream = None if rng is None else resolve(rng)
     place = _backend.first_outside(array, MOST_UNITS + 1, threads)
     if place >= 0:
         raise DataError(f"counts must be in [0, 2**62], but the one at index {place} is not")
@@ -161,3 +165,6 @@ def check_rule(epsilon: object, delta: object, max_partitions: object, relation:
     check_choice("relation", relation, ("add_remove", "replace"))
     check_choice("method", method, METHODS)
     return partition_rule(epsilon, delta, touched, relation, method)
+
+
+_kept_rule = lru_cache(maxsize=1024)(check_rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -68,6 +68,9 @@ class Selection:
         if self.values is not None:
             columns["noisy value"] = [f"{value:.6g}" for value in self.values[:MOST].tolist()]
         return columns_table(repr(self.privacy), columns)
+
+
+_FIELDS = tuple(each.name for each in fields(Selection))
 
 
 def top_s(
@@ -160,22 +163,23 @@ def top_s(
     ('bee', 'wasp')
     """
     array = check_scores(scores)
-    names = check_labels(labels, scores, array.size)
-    released = _check_values(values, array)
+    names = None if labels is None and type(scores) is np.ndarray else check_labels(labels, scores, array.size)
+    released = None if values is False else _check_values(values, array)
     plain = type(epsilon) is float and type(sensitivity) is float and type(delta) is float and type(value_share) is float
     plain = plain and scale is None and type(s) is int and type(relation) is str and type(method) is str and type(monotone) is bool
     request, plan, privacy = (_kept if plain else _planned)(
         array.size, s, epsilon, sensitivity, delta, relation, monotone, method, scale, value_share, released is not None
     )
-    stream = resolve(rng)
-    check_threads(threads)
+    stream = None if rng is None else resolve(rng)
+    if threads is not None:
+        check_threads(threads)
     if released is not None and released is not array:
         check_finite("values", released)  # all of them: which ones are chosen must not decide whether this raises
     indices = _choose(method, array, plan.scale, request.s, stream, threads)
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
     chosen = None if names is None else named(indices, names)
-    return Selection(indices, noisy, privacy, plan.scale, value_scale, plan.rule, chosen)
+    return _backend.filled(Selection, _FIELDS, indices, noisy, privacy, plan.scale, value_scale, plan.rule, chosen)
 
 
 def _planned(
@@ -193,12 +197,11 @@ def _planned(
     return request, plan, Privacy(request.epsilon, request.delta, relation)
 
 
-_kept = lru_cache(maxsize=1024, typed=True)(_planned)
+_kept = lru_cache(maxsize=1024)(_planned)
+"""For arguments whose types are known: those that are equal are of one type."""
 
 
 def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    if values is False:
-        return None
     if isinstance(values, bool | np.bool_):
         return scores if values else None
     array = check_array("values", values, REAL_DTYPES)
@@ -207,9 +210,12 @@ def _check_values(values: bool | npt.ArrayLike, scores: npt.NDArray[Any]) -> npt
     return array
 
 
-def _choose(method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream, threads: int | None) -> npt.NDArray[np.int64]:
+def _choose(
+    method: Method, scores: npt.NDArray[Any], scale: float, s: int, rng: Stream | None, threads: int | None
+) -> npt.NDArray[np.int64]:
+    position = None if rng is None else rng.position()
     if method == "peeling":
-        return _backend.select_peeled("laplace", scores, scale, s, rng.position(), threads=threads)
-    indices = _backend.select_largest("gumbel" if method == "gumbel" else "laplace", scores, scale, s, rng.position(), threads=threads)
+        return _backend.select_peeled("laplace", scores, scale, s, position, threads=threads)
+    indices = _backend.select_largest("gumbel" if method == "gumbel" else "laplace", scores, scale, s, position, threads=threads)
     # Qiao, Su & Zhang (2021) prove their theorem for the set of indices alone ("not their ordering").
     return np.sort(indices) if method == "oneshot_laplace" else indices

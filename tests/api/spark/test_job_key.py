@@ -119,6 +119,6 @@ def test_without_entropy_there_is_no_key(monkeypatch):
     def fail(_):
         raise OSError("no device")
 
-    monkeypatch.setattr("dpcore.rng.os.urandom", fail)
+    monkeypatch.setattr("os.urandom", fail)
     with pytest.raises(EntropyError):
         JobKey()
