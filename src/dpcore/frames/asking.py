@@ -78,11 +78,13 @@ def entry_of(described: Described, arguments: Mapping[str, Any]) -> dict[str, An
 
 def labels(value: Any) -> Any:
     """Declared categories, candidates or groups, with the text that stands for each date or time in a column."""
-    from dpcore.tables.types.timed import timed
+    from dpcore.tables.types.timed import copied, timed
 
     if isinstance(value, AbstractSet | Iterator):
         raise ParameterTypeError(f"values must be in a list, got a {type(value).__name__}; write sorted(...) or list(...)")
     listed = plain(value)
+    if isinstance(listed, list) and copied(listed) is not None:
+        return listed
 
     def label(item: Any) -> Any:
         if isinstance(item, dict):
@@ -105,7 +107,10 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        from dpcore.tables.types.timed import copied
+
+        same = copied(value)
+        return [plain(item) for item in value] if same is None else same
     if isinstance(value, range):
         return list(value)
     for name in ("tolist", "to_list", "to_pylist"):  # arrays of NumPy, Series and indices of pandas and polars, arrays of Arrow

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dpcore.frames.question import Question
     from dpcore.frames.session import Session
     from dpcore.query.planning import Asked, Assumed, Found
+    from dpcore.tables.inputs import Inputs
 
 
 class Collected:
@@ -40,6 +41,7 @@ class Collected:
         self.answered = Answered(native, name)
         self.questions: list[Question] = []
         self.state = "new"
+        self._found: Inputs | None = None
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -62,7 +64,9 @@ class Collected:
     def plan(self, questions: list[Question]) -> TablePlan:
         """The plan of some questions, within the limit."""
         every, _ = with_keys(questions)
-        return TablePlan.of(self.session.plan(self.session.job(every, self.limit), every))
+        plan = self.session.plan(self.session.job(every, self.limit), every, self._found)
+        self._found = plan.source
+        return TablePlan.of(plan)
 
     def run(self) -> None:
         """Answer all questions."""

@@ -102,13 +102,15 @@ class Answered:
     native : str or callable
         The library of the frame that came in, or what makes a frame of it of a table of pyarrow.
     document : dict or None
-        What a job would have written; None until the job has run.
+        What a job would have written, with arrays of numbers of groups; None until the job has run.
     plan : TablePlan or None
         The plan by which it ran.
     places : sequence of int
         Places of the answers in the document, where queries that name groups are, too.
     source : str
         What was read, for pages.
+    written : dict or None
+        The document with lists, from when it is first asked for.
     """
 
     native: Native
@@ -116,6 +118,7 @@ class Answered:
     document: dict[str, Any] | None = None
     plan: TablePlan | None = None
     places: Sequence[int] = ()
+    written: dict[str, Any] | None = None
 
 
 class TableResult:
@@ -152,27 +155,28 @@ class TableResult:
     @property
     def document(self) -> dict[str, Any]:
         """The answer as a job writes it, an entry of `queries`."""
-        found: dict[str, Any] = self._whole()["queries"][self._answered.places[self._place]]
-        return found
+        return self._of(self._written())
 
     @property
     def value(self) -> int | float | str | TIMES | list[Any] | npt.NDArray[Any] | None:
         """The answer."""
-        found: int | float | str | TIMES | list[Any] | npt.NDArray[Any] | None = _numbers(dated(self.document)["value"])
+        found: int | float | str | TIMES | list[Any] | npt.NDArray[Any] | None = _numbers(dated(self._answer)["value"])
         return found
 
     @property
     def stderr(self) -> float | TIMES | list[Any] | npt.NDArray[np.float64] | None:
         """Standard error of the noise."""
-        found: float | TIMES | list[Any] | npt.NDArray[np.float64] | None = _numbers(dated(self.document).get("stderr"))
+        found: float | TIMES | list[Any] | npt.NDArray[np.float64] | None = _numbers(dated(self._answer).get("stderr"))
         return found
 
     @property
     def interval(self) -> tuple[float, float] | tuple[TIMES, TIMES] | list[Any] | npt.NDArray[np.float64] | None:
         """Lower and upper end."""
-        found = dated(self.document).get("interval")
+        found = dated(self._answer).get("interval")
         if found is None:
             return None
+        if isinstance(found, np.ndarray):
+            return found.astype(np.float64)
         if _has(found, TIMES):
             return [None if pair is None else tuple(pair) for pair in found] if isinstance(found[0], list | None) else (found[0], found[1])
         if not found or isinstance(found[0], list | tuple | None):
@@ -182,7 +186,7 @@ class TableResult:
     @property
     def privacy(self) -> Privacy:
         """What the answer spends."""
-        spent = self.document["privacy"]
+        spent = self._answer["privacy"]
         return Privacy(spent["epsilon"], spent["delta"], self._whole()["relation"])
 
     @property
@@ -203,7 +207,7 @@ class TableResult:
         """
         import pyarrow as pa
 
-        arrays = {name: pa.array(column) for name, column in _view(self.document, dated(self.document)).columns().items()}
+        arrays = {name: pa.array(column) for name, column in _view(self._answer, dated(self._answer)).columns().items()}
         # A column without any number is one of float64.
         return pa.table({name: array.cast(pa.float64()) if pa.types.is_null(array.type) else array for name, array in arrays.items()})
 
@@ -290,7 +294,7 @@ class TableResult:
         from dpcore.pages.page import Provenance
         from dpcore.query.page import ReleasePages
 
-        document = self._whole()
+        document = self._written()
         names = [query["name"] for query in document["queries"]]
         stem = re.sub(r"\W+", "-", names[0]).strip("-") if len(names) == 1 else ""
         pages = ReleasePages(Path(folder), stem or "answers", provenance=Provenance(input=self._answered.source))
@@ -302,19 +306,38 @@ class TableResult:
             raise ParameterError("the batch of this answer has not ended; read it after the with block")
         return self._answered.document
 
+    @property
+    def _answer(self) -> dict[str, Any]:
+        """The answer as an entry of the document, with arrays."""
+        return self._of(self._whole())
+
+    def _of(self, document: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = document["queries"][self._answered.places[self._place]]
+        return found
+
+    def _written(self) -> dict[str, Any]:
+        """The document as a job writes it."""
+        from dpcore.query.arrays import with_lists
+
+        if self._answered.written is None:
+            self._answered.written = with_lists(self._whole())
+        return self._answered.written
+
     def __repr__(self) -> str:
         if self._answered.document is None:
             return "TableResult(<its batch has not ended>)"
-        view = _view(self.document)
+        view = _view(self._answer)
         said = _line(view[0]) if len(view) == 1 and view.has_values else f"{counted(len(view), 'row')} of {', '.join(view.columns(0))}"
-        return f"TableResult({self.document['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
+        return f"TableResult({self._answer['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
 
     def _repr_html_(self) -> str:
         if self._answered.document is None:
             return f"<p>{escaped(repr(self))}</p>"
-        caption = f"{self.document['name']}: {_protected(self.privacy, self._whole()['unit'])}"
-        view = _view(self.document)
-        columns = {name: list(map(plain_number, column[:MOST])) for name, column in view.columns(MOST).items()}
+        from dpcore.query.arrays import listed
+
+        caption = f"{self._answer['name']}: {_protected(self.privacy, self._whole()['unit'])}"
+        view = _view(self._answer)
+        columns = {name: list(map(plain_number, listed(column[:MOST]))) for name, column in view.columns(MOST).items()}
         rows = list(itertools.islice(view.rows(0, MOST), MOST))
         if view.has_values:
             shown = [(*row.shown, row.error) for row in rows]
@@ -358,6 +381,8 @@ def _has(value: Any, kinds: Any) -> bool:
 
 def _numbers(value: Any) -> Any:
     """A list of numbers as an array, with NaN for what there is not; labels and single values as they are."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
     if not isinstance(value, list):
         return value
     flat = [item for each in value for item in (each if isinstance(each, list) else [each])]

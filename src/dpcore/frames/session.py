@@ -187,13 +187,13 @@ class Session:
                 raise refusal from None
             raise _of_call(error, questions) from None
 
-    def plan(self, job: ReleaseJob, questions: Sequence[Question]) -> ReleasePlan:
-        """The plan of a job on this table; no row is read."""
+    def plan(self, job: ReleaseJob, questions: Sequence[Question], before: Inputs | None = None) -> ReleasePlan:
+        """The plan of a job on this table; no row is read. Files that an earlier plan found need not be found again."""
         from dpcore.frames.inputs import FrameInput
         from dpcore.query.in_memory import make_unwritten_plan
 
         tables = self._tables(questions)
-        inputs = self._input()
+        inputs = before if isinstance(self.source, str) and before is not None and before.is_as_found() else self._input()
         try:
             plan = make_unwritten_plan(job, inputs, tables)
         except JobError as error:

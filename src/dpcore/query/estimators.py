@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpcore.query.arrays import listed
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP
 from dpcore.query.noise import described, half_width_of, rho_of, standard_deviation
@@ -68,8 +69,8 @@ class Estimator:
         def statistic(self) -> Statistic:
             """What is computed of them."""
 
-        def release_each(self, total: Any, rng: Stream | None) -> dict[str, list[Any]]:
-            """For each key of a private answer the list over groups, given the total of the statistic."""
+        def release_each(self, total: Any, rng: Stream | None) -> dict[str, Any]:
+            """For each key of a private answer the list or array over groups, given the total of the statistic."""
 
         def go_on(self, kept: Any, total: Any, rng: Stream | None) -> tuple[Any, list[int], list[Any]]:
             """Make a step of a series: what the next one needs, what is released, and the private answers, one for each group."""
@@ -126,9 +127,9 @@ class Estimator:
         return {**({} if self.grouping is None else self.grouping.parameters()), **self.parameters()}
 
     def release(self, total: Any, rng: Stream | None) -> dict[str, Any]:
-        """A private answer: the keys of the document except name, kind and budget; with groups the list over them for each."""
+        """A private answer: the keys of the document except name, kind and budget; with groups the list or array over them for each."""
         said = self.release_each(total, rng)
-        return {key: values[0] for key, values in said.items()} if self.grouping is None else said
+        return {key: listed(values[0]) for key, values in said.items()} if self.grouping is None else said
 
     def released_with_table(self, total: Any, rng: Stream | None, write: Callable[[SyntheticTable], None]) -> dict[str, Any]:  # noqa: ARG002
         """As `release`, of an answer that writes a table."""

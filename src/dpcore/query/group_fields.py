@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import math
 import reprlib
 from collections.abc import Mapping
@@ -171,7 +172,7 @@ def _combinations_of_file(path: str) -> Combinations:
 def _combinations(records: list[Any] | tuple[Any, ...]) -> Combinations:
     if len(records) > MAX_GROUPS:
         raise ValueError(f"groups must be at most {MAX_GROUPS}, got {len(records)} of them")
-    for position, record in enumerate(records):
+    for position, record in enumerate(() if _are_combinations(records) else records):
         if not isinstance(record, Mapping) or set(record) != set(records[0]):
             raise ValueError(f"groups as a list of tables has the same columns in each; groups[{position}] is {reprlib.repr(record)}")
         for name, value in record.items():
@@ -179,6 +180,13 @@ def _combinations(records: list[Any] | tuple[Any, ...]) -> Combinations:
                 advice = "; write 0 and 1 for false and true" if isinstance(value, bool) else ""
                 raise ValueError(f"groups[{position}].{name} must be a string or an integer, got {reprlib.repr(value)}{advice}")
     return Combinations(records=tuple(dict(record) for record in records))
+
+
+def _are_combinations(records: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether all are tables of one and the same columns, of texts, integers and None; looks at types, and not at each value."""
+    if set(map(type, records)) != {dict} or len(set(map(frozenset, records))) != 1:
+        return False
+    return set(map(type, itertools.chain.from_iterable(map(dict.values, records)))) <= {str, int, type(None)}
 
 
 def _group_column(name: str, value: object) -> GroupColumn:

@@ -181,7 +181,9 @@ class Grouping:
     def keys(self) -> list[list[Key]]:
         """For each column its key of each group."""
         columns = [cells.keys() for _, cells in self.columns]
-        return [[keys[code] for code in column.tolist()] for keys, column in zip(columns, self.column_codes().T, strict=True)]
+        if len(columns) == 1 and self.wanted is None:
+            return columns
+        return [list(map(keys.__getitem__, column.tolist())) for keys, column in zip(columns, self.column_codes().T, strict=True)]
 
     def parameters(self) -> dict[str, Any]:
         """The columns and the groups, as the document has them: one list of keys, or one for each column."""

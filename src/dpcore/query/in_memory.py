@@ -96,14 +96,14 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
 
 
 def answers(plan: ReleasePlan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> dict[str, Any]:
-    """Run a plan of `make_unwritten_plan`; the document is that of `run`, and is not written."""
+    """Run a plan of `make_unwritten_plan`; the document is that of `run` with arrays of numbers of groups, and is not written."""
     threads = default_threads() if threads is None else check_integer("threads", threads, low=1, high=4096)
     shown = shown_by(progress)
     return answered(plan, lambda room: LocalPasses(room, threads, shown, piece_rows), shown)
 
 
 def answered(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Progress) -> dict[str, Any]:
-    """Charge a plan of `make_unwritten_plan`, run it on an engine, and return the document of its answers."""
+    """Charge a plan of `make_unwritten_plan`, run it on an engine, and return the document of its answers, with arrays."""
     with plan.publication as publication, room() as found:
         # From here on the budget is spent, even if the job fails.
         publication.reserve()

@@ -12,7 +12,7 @@ from dpcore.errors import JobError
 from dpcore.query.derivations import kinds_of, opened_stage
 from dpcore.query.per_unit import unit_table
 from dpcore.tables.checks import check_inputs_are_tables, check_names, type_of_unit
-from dpcore.tables.inputs import check_output_is_outside, discover
+from dpcore.tables.inputs import Inputs, check_output_is_outside, discover
 from dpcore.tables.mistakes import dotted_path
 from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import check_distinct
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from dpcore.query.request import ReleaseJob
     from dpcore.query.unit_sections import JoinSection
-    from dpcore.tables.inputs import Inputs
     from dpcore.tables.mistakes import Keys
     from dpcore.tables.places import Place
     from dpcore.tables.sql.derivation import Derivation, Derivations
@@ -69,7 +68,7 @@ def found_inputs(
     """What a job reads: its input, and by their paths the tables that it joins; those that are `given` are no files."""
     inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query)) if given is None else given
     found = discovered(job, inputs, tables)
-    if given is None:
+    if given is None or type(given) is Inputs:
         check_inputs_are_tables(job, inputs.paths, others)
     for table in found.values():
         check_inputs_are_tables(job, table.paths, others, "join.path")

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dpcore.errors import StorageError
 from dpcore.query.encoders import read_column
 from dpcore.query.statistics import ReadRows
+from dpcore.tables.held import HeldInputs
 from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
@@ -317,6 +318,7 @@ class LocalPasses:
         self.threads = threads
         self._room, self._progress, self._piece_rows = room, progress, piece_rows
         self._kept: Kept | None = None
+        self._held: tuple[Inputs, Inputs] | None = None
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
         """Make them now, in one pass over each table."""
@@ -325,6 +327,14 @@ class LocalPasses:
             return plan
         table: Any = plan.inputs
         return replace(plan, inputs=replace(table, made=self._made(table.source, table.recipe)))
+
+    def _holding(self, plan: ReleasePlan) -> ReleasePlan:
+        """The plan with an input that a pass leaves in memory for the next, if there is one and the files are small."""
+        if self._held is None or self._held[0] is not plan.inputs:
+            unit = {} if plan.unit_type is None else {plan.job.privacy.unit: plan.unit_type}
+            again = plan.reads_again and (not unit or plan.job.chooses_rows)
+            self._held = plan.inputs, HeldInputs.of(plan.inputs, plan.read_types | unit) if again else plan.inputs
+        return replace(plan, inputs=self._held[1])
 
     def _joined(self, join: UnitJoin) -> UnitJoin:
         return join.holding(self._made(join.source, join.recipe))
@@ -338,17 +348,19 @@ class LocalPasses:
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
         self._progress.begin(choosing_words(plan))
+        plan = self._holding(plan)
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
         key, spill = key_of(plan.job.testing), self._room.spill
         self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value)
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Count them in a database."""
-        return count_units(plan, place, self._kept, self._room.spill, self.threads, self._progress, work)
+        return count_units(self._holding(plan), place, self._kept, self._room.spill, self.threads, self._progress, work)
 
     def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """Add up the rows that take part, in pieces that threads share."""
         self._progress.begin(stage)
+        plan = self._holding(plan)
         derivation = Derivation() if plan.derivations is None else plan.derivations.adding
         read = {*derivation.reads, *(name for measure in measures if measure is not None for name in measure.names)}
         types = {name: kind for name, kind in plan.read_types.items() if name in read} or plan.read_types

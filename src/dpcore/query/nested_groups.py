@@ -23,6 +23,7 @@ from dpcore._spread import noise_variance
 from dpcore.errors import ParameterError
 from dpcore.pages.numbers import plain_number
 from dpcore.query.adding_up import AddedUp, LeastSquares, Tree, nearest_non_negative
+from dpcore.query.arrays import listed
 from dpcore.query.estimators import AT_LEAST, Estimator
 from dpcore.query.group_fields import MAX_GROUPS
 from dpcore.query.linear_widths import LEAST_BETA, bound_widths, laws, width
@@ -243,7 +244,7 @@ class NestedEstimator(Estimator):
         """The noisy numbers of all nodes, before they add up."""
         said = [level.release_each(each, rng) for level, each in zip(self.levels, self.totals(total), strict=True)]
         places = self.nesting.order.tolist()
-        joined = {key: [each for level in said for each in level[key]] for key in said[0]}
+        joined = {key: [each for level in said for each in listed(level[key])] for key in said[0]}
         return {key: [values[place] for place in places] for key, values in joined.items()}
 
     def finished(self, document: dict[str, Any]) -> dict[str, Any]:

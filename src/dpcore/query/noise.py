@@ -92,10 +92,10 @@ def rho_of(noise: IntegerNoise | RealNoise) -> float:
 
 
 def around(values: Array, noise: IntegerNoise | RealNoise, confidence: float) -> dict[str, Any]:
-    """Noisy numbers of groups with their intervals, as the document has them."""
+    """Noisy numbers of groups with their intervals, as arrays."""
     width = half_width_of(noise, 1 - confidence)
     interval = np.stack([values - width, values + width], axis=-1)
-    return {"value": values.tolist(), "stderr": [standard_deviation(noise)] * len(values), "interval": interval.tolist()}
+    return {"value": values, "stderr": np.full(len(values), standard_deviation(noise)), "interval": interval}
 
 
 def integer_noise(epsilon: float, delta: float, sensitivity: Sensitivity, relation: Relation) -> IntegerNoise:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from dpcore._backend import default_threads
 from dpcore._validation import check_integer
 from dpcore.pages.numbers import json_text
+from dpcore.query.arrays import listed, with_lists
 from dpcore.query.fields import MAX_CELLS
 from dpcore.query.group_fields import MAX_GROUPS
 from dpcore.query.kinds import kind_of
@@ -149,7 +150,7 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
             output.allocate(ANSWER_BYTES * len(plan.estimators))
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
-        document = document_of(*measured(plan, passes(output)), tables, progress)
+        document = with_lists(document_of(*measured(plan, passes(output)), tables, progress))
         sealed = [file for table in tables.values() for file in table.seal()]
         output.write((json_text(document) + "\n").encode())
         publication.publish([*sealed, output.seal()])
@@ -179,7 +180,7 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
 
 
 def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
-    """The private answers, and what is said about all of them."""
+    """The private answers, and what is said about all of them; numbers of groups are arrays."""
     document = plan.job.head() | provenance(plan, plan.job)
     document["guarantee"] = guarantee_of(document)
     if plan.job.n_is_public and plan.series is None:
@@ -350,6 +351,8 @@ def in_words(section: QuerySection, document: dict[str, Any]) -> dict[str, Any]:
     if sort is None or kind_of(section).measured != "unit_of_measure":
         found: dict[str, Any] = plainly(document)
         return found
+
+    document = {key: listed(each) for key, each in document.items()}
 
     def at(number: float) -> str:
         return written(sort, round(number))

@@ -209,6 +209,9 @@ def _scaled(value: Any, digits: int) -> Any:
     """Steps as numbers: the float nearest to each."""
     if value is None or digits == 0:
         return value
+    if isinstance(value, np.ndarray):
+        exact = value.dtype == np.float64 and 0 < digits <= EXACT_TENS
+        return value / 10.0**digits if exact else _scaled(value.tolist(), digits)
     if isinstance(value, list):
         numbers = np.array(value) if 0 < digits <= EXACT_TENS else np.empty(0, object)
         return (numbers / 10.0**digits).tolist() if numbers.dtype == np.float64 else [_scaled(each, digits) for each in value]

@@ -258,8 +258,8 @@ class View(Sequence[Row]):
         """Half of each interval as a share of its number; NaN where there is no interval, no noise, or no zero, as of dates."""
         return _relative_errors(self._numbers(0, self.groups))
 
-    def columns(self, stop: int | None = None) -> dict[str, list[Any]]:
-        """The answer as columns of a table: keys of groups and parts, or labels, then numbers.
+    def columns(self, stop: int | None = None) -> dict[str, Any]:
+        """The answer as columns of a table: keys of groups and parts, or labels, then numbers. Each is a list, or an array of numbers.
 
         Parameters
         ----------
@@ -267,7 +267,7 @@ class View(Sequence[Row]):
             How many groups. Default: all.
         """
         stop = self.groups if stop is None else min(stop, self.groups)
-        columns: dict[str, list[Any]] = self._numbers(0, stop) if self.has_values else {}
+        columns: dict[str, Any] = self._arrays(stop) or self._numbers(0, stop) if self.has_values else {}
         keys = {str(self.query["column"]): self._flat("value", 0, stop)} if self.kind.has_labels else self.kind.keys(self.query)
         times = 1 if self.kind.has_labels else stop if self.is_grouped else 1
         columns = {_free(name, columns): list(column) * times for name, column in keys.items()} | columns
@@ -291,6 +291,15 @@ class View(Sequence[Row]):
             found = {_free("level", found): [names[count] for count in self.query["level"][:stop]], **found}
         return found
 
+    def _arrays(self, stop: int) -> dict[str, Any]:
+        """The numbers of the first groups as arrays; nothing if the answer does not have them so."""
+        value, stderr, interval = (self.query.get(key) for key in (VALUE, STDERR, "interval"))
+        if not (isinstance(value, np.ndarray) and isinstance(stderr, np.ndarray) and isinstance(interval, np.ndarray)):
+            return {}
+        ends = interval[:stop].reshape(-1, 2)
+        errors = np.repeat(stderr[:stop], len(self.parts))
+        return {VALUE: value[:stop].reshape(-1), STDERR: errors, LOWER: ends[:, 0], UPPER: ends[:, 1]}
+
     def _numbers(self, start: int, stop: int) -> dict[str, list[Any]]:
         """The numbers of some groups, as columns."""
         pairs = self._flat("interval", start, stop)
@@ -302,7 +311,8 @@ class View(Sequence[Row]):
         """One entry for each part of each group, whether the document has lists, or one for all."""
         found, count = self.query.get(key), len(self.parts)
         if isinstance(found, np.ndarray):
-            found = found.tolist()
+            found = found[start:stop].tolist() if self.is_grouped else found.tolist()
+            start, stop = 0, stop - start
         of_groups: list[Any] = [found]
         if self.is_grouped:
             of_groups = list(found[start:stop]) if isinstance(found, list | tuple) else [found] * (stop - start)

@@ -65,9 +65,11 @@ def check_categories(
         raise ValueError(f"{wanted}, got {reprlib.repr(value)}")
     if len(value) > most:
         raise ValueError(f"{key} must be at most {most}, got {len(value)} of them")
+    allowed, kinds = {str, int, bool if answers else int}, set(map(type, value))
     kind = type(value[0])
-    for position, item in enumerate(value):
-        if type(item) not in {str, int, bool if answers else int} or type(item) is not kind:
+    fit = len(kinds) == 1 and kinds <= allowed and (kind is not int or (min(value) >= INT64_MIN and max(value) <= INT64_MAX))
+    for position, item in enumerate(() if fit else value):
+        if type(item) not in allowed or type(item) is not kind:
             advice = "; numbers that are not whole go into bins, edges = [...]" if answers and isinstance(item, float) else ""
             raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}{advice}")
         if isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:

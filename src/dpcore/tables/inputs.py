@@ -28,7 +28,7 @@ from dpcore.tables.sections import SUFFIXES
 from dpcore.tables.sources import opened, place_of, version_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from dpcore._disk.addresses import Location
@@ -48,6 +48,25 @@ class Reader(Protocol):
 
     def pieces(self, source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
         """The columns of `types`, cut into batches, in the file's order."""
+
+
+KNOWN_BYTES = 8 << 20
+"""Size of the footers that are kept; decoded they take several times as much."""
+
+
+class Known:
+    """What was read of the small footers of an input: each file is told apart from what it becomes by its version when it is opened."""
+
+    def __init__(self) -> None:
+        self.infos: dict[InputFile, FileInfo] = {}
+        self._left = KNOWN_BYTES
+
+    def noted(self, path: InputFile, info: FileInfo) -> FileInfo:
+        """The same, kept if there is room."""
+        if info.footer is not None and info.footer.serialized_size <= self._left:
+            self.infos[path] = info
+            self._left -= info.footer.serialized_size
+        return info
 
 
 READERS: dict[Format, Reader] = {"parquet": parquet_input, "csv": csv_input, "arrow": arrow_input}
@@ -73,6 +92,7 @@ class Inputs:
     paths: tuple[InputFile, ...]
     found: dict[InputFile, Version | ObjectVersion]
     columns: Columns | TableColumns | None = field(default=None, kw_only=True)
+    _known: Known = field(default_factory=Known, kw_only=True, repr=False, compare=False)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -89,16 +109,22 @@ class Inputs:
         """The columns that the names of the folders hold."""
         return () if self.columns is None else tuple(self.columns.types)
 
+    def is_as_found(self) -> bool:
+        """Whether files are what they were when they were found; False where folders are columns, whose types depend on the job."""
+        return self.columns is None and all(version_of(path) == self.found[path] for path in self.paths)
+
     def _opened(self, path: InputFile) -> AbstractContextManager[SourceFile]:
-        return opened(path, self.found[path])
+        return opened(path, self.found[path], self._known.infos.get(path))
 
     def _reader(self, path: InputFile) -> Reader:  # noqa: ARG002  # other inputs have files of several formats
         return READERS[self.format]
 
     def inspect(self, path: InputFile) -> FileInfo:
         """The schema of one of the files, with the columns of its folders."""
-        with self._opened(path) as source:
-            info = self._reader(path).inspect(source)
+        info = self._known.infos.get(path)
+        if info is None:
+            with self._opened(path) as source:
+                info = self._known.noted(path, self._reader(path).inspect(source))
         return info if self.columns is None else self.columns.described(path, info)
 
     def pieces(self, path: InputFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
@@ -232,8 +258,9 @@ def _named(path: str, given: Format | None, key: str) -> list[Found]:
     names = {os.path.normpath(name) for name in glob.iglob(path, recursive=True)}  # noqa: PTH207
     parts = Path(os.path.normpath(path)).parts
     fixed = next(place for place, part in enumerate(parts) if glob.has_magic(part))
-    files = sorted(found for found in map(Path, names) if not found.is_dir())
-    return [(file, file.parts[fixed:-1], str(Path(*parts[:fixed]))) for file in files]
+    above = str(Path(*parts[:fixed]))
+    files = _sorted(Path(name) for name in names if not os.path.isdir(name))  # noqa: PTH112
+    return [(file, file.parts[fixed:-1], above) for file in files]
 
 
 def _files_below(root: Path, wanted: Format | None) -> list[Path]:
@@ -249,7 +276,12 @@ def _files_below(root: Path, wanted: Format | None) -> list[Path]:
         found += [Path(folder, name) for name in names if not name.startswith((".", "_"))]
     if wanted is None:
         found = [path for path in found if path.suffix.lower() in SUFFIXES]
-    return sorted(found)
+    return _sorted(found)
+
+
+def _sorted(paths: Iterable[Path]) -> list[Path]:
+    """Paths in their own order, which two of them would compare in Python."""
+    return sorted(paths, key=lambda path: path.parts)
 
 
 def check_read_once(paths: list[InputFile], found: tuple[Version | ObjectVersion, ...]) -> None:

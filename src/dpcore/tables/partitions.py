@@ -107,9 +107,10 @@ def declared_sorts(sections: Iterable[object]) -> dict[str, str]:
         for name, value in named:
             values = value if isinstance(value, list | tuple) else getattr(value, "values", None)
             if isinstance(name, str) and isinstance(values, list | tuple) and values:
-                if all(isinstance(value, str) for value in values):
+                kinds = set(map(type, values))
+                if all(issubclass(kind, str) for kind in kinds):
                     found.setdefault(name, "text")
-                elif all(isinstance(value, int) and not isinstance(value, bool) for value in values):
+                elif all(issubclass(kind, int) and not issubclass(kind, bool) for kind in kinds):
                     found.setdefault(name, "integer")
     return found
 

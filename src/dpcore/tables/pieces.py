@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,16 +33,23 @@ class FileInfo:
         Types and metadata; None if the format has none and takes the types that are demanded of it.
     rows : int or None
         Number of rows; None if it is not known before the file is read.
+    footer : pyarrow.parquet.FileMetaData or None
+        What a reader need not read again; None if there is no such thing, or much of it.
     """
 
     names: tuple[str, ...]
     schema: pa.Schema | None
     rows: int | None
+    footer: Any = field(default=None, repr=False, compare=False)
 
     @cached_property
     def types(self) -> dict[str, pa.DataType] | None:
         """Type of each column; None if the format has none."""
         return None if self.schema is None else dict(zip(self.names, self.schema.types, strict=True))
+
+    def is_like(self, other: FileInfo) -> bool:
+        """Whether both have the same columns, in one order, of the same types, if their format has types."""
+        return self.names == other.names and (self.schema is other.schema or (self.schema is not None and self.schema == other.schema))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +81,7 @@ class Piece:
     done : float
         Fraction of the file that has been read, for the progress bar.
     text : int
-        Bytes of its values of varying size, decoded; `slices` counts them.
+        Bytes of its values of varying size, decoded; `slices` counts them, and readers leave 0.
     """
 
     batch: pa.RecordBatch
@@ -86,11 +93,11 @@ class Piece:
 def slices(piece: Piece, rows: int) -> Iterator[Piece]:
     """Cut a piece that has more rows than asked for, or rows that are long once they are decoded."""
     batch, start = piece.batch, 0
-    varying = [column for column in batch.columns if varies(column.type)]
+    varying = [batch.column(place) for place, kind in enumerate(batch.schema.types) if varies(kind)]
     text = sum(map(total_varying_bytes, varying))
     if len(batch) <= rows and text < PIECE_BYTES:
         if len(batch):
-            yield replace(piece, text=text)
+            yield replace(piece, text=text) if text else piece
         return
     ends = np.append(0, np.cumsum(sum(map(varying_bytes, varying), start=np.zeros(len(batch), np.int64))))
     while start < len(batch):

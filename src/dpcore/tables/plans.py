@@ -63,14 +63,20 @@ class Schemas:
     unit_type: pa.DataType | None = None
 
     def inspected(self, names: Sequence[str], *, curator: bool) -> Iterator[tuple[InputFile, FileInfo]]:
-        """Yield each file with its schema, which has these columns; then note its rows and the type of its unit."""
+        """Yield each file that is not like the one before it, with its schema, which has these columns; then note the type of its unit.
+
+        The rows of all files are noted.
+        """
         unit = [] if self.unit == "row" else [self.unit]
+        before: FileInfo | None = None
         for path in self.inputs.paths:
             info = self.inputs.inspect(path)
-            check_names(info, path, [*names, *unit], curator=curator)
-            yield path, info
-            if unit:
-                self.unit_type = type_of_unit(info, path, self.unit, self.unit_type)
+            if before is None or not info.is_like(before):
+                check_names(info, path, [*names, *unit], curator=curator)
+                yield path, info
+                if unit:
+                    self.unit_type = type_of_unit(info, path, self.unit, self.unit_type)
+            before = info
             self.rows = None if self.rows is None or info.rows is None else self.rows + info.rows
 
 

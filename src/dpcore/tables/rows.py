@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,7 +140,9 @@ def _one(pieces: list[Rows]) -> Iterator[Rows]:
         yield from pieces
         return
     starts = itertools.accumulate(map(len, batches), initial=0)
-    parts = tuple(replace(part, start=start + part.start) for start, piece in zip(starts, pieces, strict=False) for part in piece.parts)
+    parts = tuple(
+        RowsOfFile(start + part.start, part.path, part.row) for start, piece in zip(starts, pieces, strict=False) for part in piece.parts
+    )
     yield Rows(pa.RecordBatch.from_arrays(columns, schema=batches[0].schema), parts, pieces[0].first, pieces[-1].done)
 
 

@@ -25,6 +25,7 @@ from pydantic import BaseModel
 from dpcore._disk.addresses import is_address
 from dpcore.errors import StorageError, reason
 from dpcore.rng import STREAM_VERSION
+from dpcore.tables.types.timed import PLAIN, copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,7 +118,7 @@ def _named_files(settings: Any) -> Iterator[str]:
             if key != "columns" or not isinstance(settings[key], dict):  # whose keys are names that a job gives
                 yield from _named_files(settings[key])
     elif isinstance(settings, list):
-        for value in settings:
+        for value in () if set(map(type, settings)) <= PLAIN else settings:  # texts and numbers name no file
             yield from _named_files(value)
 
 
@@ -151,7 +152,8 @@ def plain(value: Any, place: str) -> Any:
         case dict():
             return {str(key): plain(each, place) for key, each in value.items()}
         case list() | tuple():
-            return [plain(each, place) for each in value]
+            same = copied(value)
+            return [plain(each, place) for each in value] if same is None else same
         case None | bool() | str():
             return value
         case int():

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator
 
+    from dpcore.tables.pieces import FileInfo
+
 Where = TypeVar("Where", Path, Address, Location)
 KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder"}
 
@@ -87,12 +89,15 @@ class SourceFile:
         Bytes when it was opened.
     is_remote : bool
         Whether each read is a request to a store.
+    info : FileInfo or None
+        What is known of its footer, if that was read before.
     """
 
     path: InputFile
     file: pa.NativeFile
     size: int
     is_remote: bool = False
+    info: FileInfo | None = None
 
 
 def version_of(path: InputFile) -> Version | ObjectVersion:
@@ -154,7 +159,7 @@ def digest_of_file(place: Location, stop: threading.Event | None = None) -> str:
 
 
 @contextlib.contextmanager
-def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Iterator[SourceFile]:
+def opened(path: InputFile, found: Version | ObjectVersion | None = None, info: FileInfo | None = None) -> Iterator[SourceFile]:
     """Open a file for one pass over it.
 
     Parameters
@@ -163,6 +168,8 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
         The file.
     found : Version or ObjectVersion, optional
         What it was when the job was planned; by default, what it is now.
+    info : FileInfo, optional
+        What was read of it then.
 
     Raises
     ------
@@ -176,7 +183,7 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None) -> Ite
     with file:
         try:
             check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
-            yield SourceFile(path, file, found.size, isinstance(place, Address))
+            yield SourceFile(path, file, found.size, isinstance(place, Address), info)
         except Exception as error:
             _check_unchanged(path, file, found)
             if isinstance(place, Address) and isinstance(error, StorageError):

@@ -14,6 +14,7 @@ from dpcore.errors import DataError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
 from dpcore.jobs.release_job import parse_release_job
+from dpcore.query.arrays import with_lists
 from dpcore.query.in_memory import answers, make_unwritten_plan
 from dpcore.query.run import document_of, measured
 from dpcore.query.statistics import SumsOfGroups
@@ -99,8 +100,8 @@ def test_an_error_that_may_quote_a_cell_stays_in_the_task():
 @pytest.mark.parametrize(("unit", "where"), [*CASES, ("person of groups", "p < 3")])
 def test_every_query_has_the_answer_of_one_machine(tmp_path, unit, where):
     rows = table(ROWS, PEOPLE)
-    wanted = answers(plan_of(tmp_path, unit, rows, where=where), threads=1)
-    found = in_parts(plan_of(tmp_path, unit, rows, where=where), rows, 5)
+    wanted = with_lists(answers(plan_of(tmp_path, unit, rows, where=where), threads=1))
+    found = with_lists(in_parts(plan_of(tmp_path, unit, rows, where=where), rows, 5))
     for one, other in zip(wanted["queries"], found["queries"], strict=True):
         assert one == other, one["name"]
     assert wanted == found

@@ -165,7 +165,7 @@ class CountEstimator(OneDraw):
     def statistic(self) -> Statistic:
         return CountOf(self.groups, self.cells)
 
-    def release_each(self, total: Counts, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Counts, rng: Stream | None) -> dict[str, Any]:
         return around(self.mechanism.release(total[:-1], rng=rng, threads=1), self.mechanism, self.section.confidence)
 
 

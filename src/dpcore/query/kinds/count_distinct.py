@@ -132,7 +132,7 @@ class _Counts(OfWholeUnits):
 
     __slots__ = ()
 
-    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
         counts = np.asarray(self.mechanism.release(np.asarray(total, np.int64), rng=rng, threads=1))
         return around(counts, self.mechanism, self.section.confidence)
 

@@ -114,5 +114,5 @@ class HistogramEstimator(OneColumn, OneDraw):
     def statistic(self) -> Statistic:
         return CellsOf(self.groups, self.cells.size)
 
-    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
         return around(self.mechanism.release(cells_in(total), rng=rng, threads=1), self.mechanism, self.section.confidence)

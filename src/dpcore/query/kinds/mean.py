@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -154,17 +155,17 @@ class PrivateMeanEstimator(OneColumn):
         """The sum of distances from the middle, and the number of rows."""
         return SumOf(self.groups, -self.half_width_of_bounds, self.half_width_of_bounds, self.middle)
 
-    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, Any]:
         """The noisy means, clamped to the bounds, which costs nothing."""
         sums = np.asarray(noisy_sums(total.sums, self.total, rng))
         count = np.asarray(self.count.release(total.counts, rng=rng, threads=1))
         value, (low, high) = self.mean(sums, count), self.interval(sums, count)
         deviations = [standard_deviation(noise) for noise in (self.total, self.count)]
         return {
-            "value": value.tolist(),
-            "stderr": (np.hypot(deviations[0], (value - self.middle) * deviations[1]) / np.maximum(count, 1)).tolist(),
-            "interval": np.stack([low, high], axis=-1).tolist(),
-            "count": count.tolist(),
+            "value": value,
+            "stderr": np.hypot(deviations[0], (value - self.middle) * deviations[1]) / np.maximum(count, 1),
+            "interval": np.stack([low, high], axis=-1),
+            "count": count,
         }
 
     def half_width(self, assumed: Assumed) -> float | None:
@@ -188,4 +189,4 @@ class PrivateMeanEstimator(OneColumn):
         beta = (1 - self.section.confidence) / 2
         sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
         corners = [self.mean(total + a, count + b) for a in (-sums, sums) for b in (-counts, counts)]
-        return np.minimum.reduce(corners), np.maximum.reduce(corners)
+        return functools.reduce(np.minimum, corners), functools.reduce(np.maximum, corners)

@@ -121,7 +121,7 @@ class RateEstimator(OneDraw):
     def statistic(self) -> Statistic:
         return MatchesOf(self.groups, 2, self.reads[0][1])
 
-    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
         """The noisy numbers and their quotients; each number gets half of the interval's error probability.
 
         The quotient grows with the first number and falls with the second. Where one goes up by a half-width and the other down, their
@@ -134,7 +134,7 @@ class RateEstimator(OneDraw):
         # Where there may be no row at all, every share is possible.
         low, high = np.where(rows > 0, low, 0.0), np.where(rows > 0, high, 1.0)
         deviation = standard_deviation(self.mechanism) * np.hypot(1 - value, value) / np.maximum(rows, 1)
-        return _said(value, deviation, low, high) | {"matching": match.tolist(), "count": rows.tolist()}
+        return _said(value, deviation, low, high) | {"matching": match, "count": rows}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """It depends on how many rows there are, which is private."""
@@ -158,14 +158,14 @@ class PublicRateEstimator(RateEstimator):
         """The condition; of the interval nothing is given away."""
         return given(self.section, "categories", "lower", "upper", "missing")
 
-    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
         match, rows = cells_in(total)[:, MATCHING], cells_in(total).sum(axis=1)
         if not rows[0]:
             return {"value": [None], "stderr": [None], "interval": [None], "note": ["the table has no rows, and so no rate"]}
         match = np.asarray(self.mechanism.release(match, rng=rng, threads=1))
         width = half_width_of(self.mechanism, 1 - self.section.confidence)
         said = _said(*(_quotient(each, rows) for each in (match, match, match - width, match + width)))
-        return {**said, "stderr": (standard_deviation(self.mechanism) / rows).tolist(), "matching": match.tolist(), "count": rows.tolist()}
+        return {**said, "stderr": standard_deviation(self.mechanism) / rows, "matching": match, "count": rows}
 
     def expected_error(self, rows: int | None) -> float | None:
         return standard_deviation(self.mechanism) / rows if rows else None
@@ -191,5 +191,5 @@ def _quotient(part: Array, whole: Array) -> Array:
     return np.clip(part / np.maximum(whole, 1), 0.0, 1.0)
 
 
-def _said(value: Array, deviation: Array, low: Array, high: Array) -> dict[str, list[Any]]:
-    return {"value": value.tolist(), "stderr": deviation.tolist(), "interval": np.stack([low, high], axis=-1).tolist()}
+def _said(value: Array, deviation: Array, low: Array, high: Array) -> dict[str, Any]:
+    return {"value": value, "stderr": deviation, "interval": np.stack([low, high], axis=-1)}

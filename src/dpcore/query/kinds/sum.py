@@ -148,7 +148,7 @@ class SumEstimator(OneSum):
         sensitivity = (bound.totals if groups else bound.total)(section.lower, section.upper)
         return cls(section, cells, real_noise(section.epsilon, section.delta, sensitivity, relation))
 
-    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: SumsOfGroups, rng: Stream | None) -> dict[str, Any]:
         return around(np.asarray(noisy_sums(total.sums, self.mechanism, rng)), self.mechanism, self.section.confidence)
 
 
@@ -196,7 +196,7 @@ class UnitSumEstimator(OfWholeUnits):
         section = self.section
         return UnitSumsOf(self.whole, self.groups, self.grouping is not None, section.lower, section.upper, self.step, self.most)
 
-    def release_each(self, total: Array, rng: Stream | None) -> dict[str, list[Any]]:
+    def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
         law: Literal["laplace", "gaussian"] = "laplace" if isinstance(self.mechanism, Laplace) else "gaussian"
         noisy = self._pairs(total).noisy(law, self.mechanism.scale, rng=rng, threads=1)
         return around(np.asarray(noisy, np.float64), self.mechanism, self.section.confidence)

@@ -42,12 +42,12 @@ def checked(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
     pyarrow.ArrowInvalid
         If lengths, offsets, indices or counts of nulls do not fit.
     """
-    chosen = batch.select(list(names))
-    columns = chosen.columns
-    if all(column.type in NUMBERS for column in columns):
+    wanted = list(names)
+    chosen = batch if batch.schema.names == wanted else batch.select(wanted)
+    if all(kind in NUMBERS for kind in chosen.schema.types):
         chosen.validate(full=True)  # all at once: a table may have thousands of columns
         return chosen
-    for column in columns:
+    for column in chosen.columns:
         _check(column)
     return chosen
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpcore._disk import stores
@@ -10,7 +12,6 @@ from dpcore.errors import JobError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from dpcore._disk.addresses import Address
 
@@ -21,7 +22,10 @@ _ICEBERG = re.compile(r"(?:(.*)/)?metadata/[^/]*\.metadata\.json[^/]*", re.DOTAL
 
 def check_no_log(paths: Iterable[Path]) -> None:
     """Raise `JobError` for files of a table with a log."""
-    for folder in sorted({parent for path in paths for name in (path.absolute(), path.resolve()) for parent in name.parents}):
+    files = [path.absolute() for path in paths]
+    own = {Path(name) for name in {os.path.dirname(path) for path in files}}  # noqa: PTH120  # of thousands of files there are few
+    inner = own | {each.resolve() for each in own} | {path.resolve().parent for path in files if path.is_symlink()}
+    for folder in sorted(inner.union(*(each.parents for each in inner))):
         kind = _kind_of_log(folder)
         if kind is not None:
             raise refusal(folder, kind)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcore.errors import StorageError, reason
-from dpcore.tables.formats.checked import DAMAGE, checked
+from dpcore.tables.formats.checked import DAMAGE, NUMBERS, checked
 from dpcore.tables.pieces import MANY_COLUMNS, Cut, FileInfo, Piece
 from dpcore.tables.types.sizes import varies
 
@@ -28,6 +29,10 @@ PIECE_BYTES = 8 << 20
 """Decoded size of a piece with long values."""
 FEW_ROWS = 1 << 10
 """Rows of a piece with values that may be far longer decoded than encoded."""
+FOOTER_BYTES = 1 << 14
+"""A footer of so many bytes is kept from the plan of a job to its passes, which else read it again."""
+FEW_VALUES = 1 << 17
+"""A file with no more is decoded before other threads have begun to help."""
 TEXTS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 LABEL_BYTES = 64 << 20
 """A piece of labels, decoded, is at most so large; otherwise they stay in their dictionary."""
@@ -43,7 +48,9 @@ Readers = dict[tuple[int | str, ...], pq.ParquetFile]
 def inspect(source: SourceFile) -> FileInfo:
     """Read the footer."""
     with _opened(source, 1) as file:
-        return FileInfo(tuple(file.schema_arrow.names), file.schema_arrow, file.metadata.num_rows)
+        schema = _schema(source, file)
+        footer = file.metadata
+        return FileInfo(tuple(schema.names), schema, footer.num_rows, footer if footer.serialized_size <= FOOTER_BYTES else None)
 
 
 def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> Iterator[Piece]:
@@ -54,9 +61,12 @@ def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> It
     """
     readers: Readers = {}
     with _opened(source, len(types), _labels(types)) as file:
-        schema = file.schema_arrow  # It is made anew each time.
+        known = None if source.info is None else source.info.schema
+        schema = _schema(source, file) if known is None else known
         types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
         total, done = file.metadata.num_rows, 0
+        if cut.use_threads and total * len(types) <= FEW_VALUES:
+            cut = replace(cut, use_threads=False)
         for run in _runs(file, types, cut.rows):
             for batch in _rows_of_run(source, file, readers, run, types, cut):
                 yield Piece(batch, done, (done + len(batch)) / total)
@@ -68,6 +78,9 @@ def _runs(file: pq.ParquetFile, types: Mapping[str, pa.DataType], rows: int) -> 
 
     Text of several groups is read in their dictionaries, which are about as large as what the file holds.
     """
+    if file.num_row_groups == 1:
+        yield range(1)
+        return
     varying, joins = any(map(varies, types.values())), _are_readable_at_once(types)
     first = held = size = 0
     for group in range(file.num_row_groups):
@@ -82,7 +95,7 @@ def _runs(file: pq.ParquetFile, types: Mapping[str, pa.DataType], rows: int) -> 
 
 
 def _are_readable_at_once(types: Mapping[str, pa.DataType]) -> bool:
-    return all(kind in TEXTS or pa.types.is_dictionary(kind) for kind in types.values() if varies(kind))
+    return all(kind in NUMBERS or kind in TEXTS or pa.types.is_dictionary(kind) or not varies(kind) for kind in types.values())
 
 
 def _rows_of_run(
@@ -120,7 +133,7 @@ def _batches_of_run(
     texts = [name for name, kind in types.items() if kind in TEXTS]
     footer = _footer(source, file, run[0])
     reading = file if footer is None and not texts else _reader(source, readers, len(types), [*_labels(types), *texts], footer)
-    rows = cut.rows if any(map(varies, types.values())) else _rows_at_once(types, cut.rows)
+    rows = cut.rows if texts or any(map(varies, types.values())) else _rows_at_once(types, cut.rows)
     for batch in reading.iter_batches(rows, row_groups=list(run), columns=list(types), use_threads=cut.use_threads):
         yield checked(batch, types)
 
@@ -133,8 +146,9 @@ def _rows_at_once(types: Mapping[str, pa.DataType], rows: int) -> int:
 def _opened(source: SourceFile, columns: int, encoded: list[str] | None = None, footer: Any = None) -> pq.ParquetFile:
     """Open the file; text of the columns in `encoded` stays in dictionaries.
 
-    It is buffered: whole column chunks would otherwise be held in memory. With its `footer`, which is then not read again, the chunks of a
-    row group are fetched at the same time: of a store, each read is a request, and waiting for it takes far longer than reading.
+    It is buffered: whole column chunks would otherwise be held in memory, as those of a small file may be. With its `footer`, which is then
+    not read again, the chunks of a row group are fetched at the same time: of a store, each read is a request, and waiting for it takes far
+    longer than reading.
     """
     ahead = min(max(READ_AHEAD_BYTES // columns, 1 << 14), 1 << 20)
     try:
@@ -142,18 +156,31 @@ def _opened(source: SourceFile, columns: int, encoded: list[str] | None = None, 
         file = pq.ParquetFile(
             source.file,
             pre_buffer=footer is not None,
-            metadata=footer,
-            buffer_size=ahead,
+            metadata=source.info.footer if footer is None and source.info is not None else footer,
+            buffer_size=ahead if source.size > ahead else 0,
             page_checksum_verification=True,
             read_dictionary=encoded,
             # What a footer says about its own length cannot be more than the file has.
             thrift_string_size_limit=min(source.size, MOST_THRIFT_BYTES),
             thrift_container_size_limit=min(source.size, MOST_THRIFT_ITEMS),
         )
-        file.schema_arrow.names  # noqa: B018  # Names that are not UTF-8 raise here.
     except DAMAGE as error:
-        raise StorageError(f"{source.path}: cannot be read as Parquet{reason(error)}") from None
+        raise _unreadable(source, error) from None
     return file
+
+
+def _schema(source: SourceFile, file: pq.ParquetFile) -> pa.Schema:
+    """The schema, which is made anew each time; its names are text."""
+    try:
+        schema = file.schema_arrow
+        schema.names  # noqa: B018  # Names that are not UTF-8 raise here.
+    except DAMAGE as error:
+        raise _unreadable(source, error) from None
+    return schema
+
+
+def _unreadable(source: SourceFile, error: BaseException) -> StorageError:
+    return StorageError(f"{source.path}: cannot be read as Parquet{reason(error)}")
 
 
 def _batches(

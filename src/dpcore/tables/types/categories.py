@@ -137,6 +137,10 @@ class Categories:
 
     def listed(self) -> list[Category]:
         """All categories."""
+        return list(self._listed)
+
+    @cached_property
+    def _listed(self) -> list[Category]:
         labels: list[Category] = list(range(self.k)) if self.labels is None else self.labels.to_pylist()
         return [*map(bool, labels)] if self.are_answers else labels
 

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
     Sizes = npt.NDArray[np.int64]
 
+FIXED = frozenset((pa.bool_(), pa.int32(), pa.int64(), pa.float32(), pa.float64()))
+"""The most frequent types whose values are all of one size."""
 OFFSETS = {pa.string(): np.int32, pa.binary(): np.int32, pa.large_string(): np.int64, pa.large_binary(): np.int64}
 """Types whose text lies between two offsets."""
 
 
 def varies(dtype: pa.DataType) -> bool:
     """Whether two values of a type may differ in size."""
-    if pa.types.is_null(dtype):
+    if dtype in FIXED or pa.types.is_null(dtype):
         return False
     if pa.types.is_struct(dtype):
         return any(varies(field.type) for field in dtype)

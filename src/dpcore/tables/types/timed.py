@@ -156,6 +156,19 @@ def plainly(value: Any) -> Any:
     return value
 
 
+def copied(values: list[Any] | tuple[Any, ...]) -> list[Any] | None:
+    """A list of the same, if all are numbers, texts and None of Python, as a job file and JSON have them, or all are tables of such.
+
+    There may be millions, so it looks at the types, which are few, and not at each value. None if it cannot tell.
+    """
+    kinds = set(map(type, values))
+    if kinds <= PLAIN:
+        return list(values)
+    if kinds == {dict} and set(map(type, itertools.chain.from_iterable(map(dict.values, values)))) <= PLAIN:
+        return list(map(dict, values)) if set(map(type, itertools.chain.from_iterable(values))) == {str} else None
+    return None
+
+
 def _are_plain(values: Iterable[Any]) -> bool:
     """Whether lists hold numbers and texts only, or lists of them; looks at types, of which there are few, and not at each value."""
     kinds = set(map(type, values))

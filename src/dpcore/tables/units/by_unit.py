@@ -25,6 +25,8 @@ HELD_BYTES = 128 << 20
 """Memory for rows, beyond which they are written to disk."""
 RUN_BYTES = 24 << 20
 """Rows are sorted by part when there are so many bytes of them."""
+FIRST_RUN_BYTES = 8 << 20
+"""The same before any rows are written to disk, where few large runs are best: smaller arrays stay in the cache."""
 PART_BITS = 8
 PARTS = 1 << PART_BITS
 NAMELESS = PARTS
@@ -51,6 +53,7 @@ class ByUnit:
         self._folder, self._schema = folder, schema
         self._multiplier = secrets.randbits(64) | 1  # nobody can choose names that fall into one part
         self._waiting: list[pa.RecordBatch] = []
+        self._bytes = 0
         self._runs: list[tuple[pa.RecordBatch, npt.NDArray[np.int64]]] = []
         self._held = 0
         self._spill: Spill | None = None
@@ -68,7 +71,8 @@ class ByUnit:
         if len(rows) == 0:
             return
         self._waiting.append(rows)
-        if sum(batch.nbytes for batch in self._waiting) >= RUN_BYTES:
+        self._bytes += rows.nbytes
+        if self._bytes >= (RUN_BYTES if self._written else min(FIRST_RUN_BYTES, RUN_BYTES)):
             self._sort()
 
     def finish(self) -> None:
@@ -103,7 +107,7 @@ class ByUnit:
         if not self._waiting:
             return
         rows = _one(self._waiting)
-        self._waiting = []
+        self._waiting, self._bytes = [], 0
         parts = _parts(rows.column(0), None if few else self._multiplier)
         starts = np.concatenate([[0], np.cumsum(np.bincount(parts, minlength=PARTS + 1))])
         # A stable sort of integers of 16 bits is a radix sort.

@@ -238,6 +238,7 @@ def test_pieces_and_threads_do_not_matter(place):
     answers = []
     for threads, piece_rows in ((1, None), (2, 10), (3, 77)):
         plan, tallies = measured(place, people(), queries, privacy, threads=threads, piece_rows=piece_rows)
+        from dpcore.query.arrays import listed
         from dpcore.query.plan import QueryDraws
         from dpcore.tables.sections import key_of
 
@@ -245,7 +246,7 @@ def test_pieces_and_threads_do_not_matter(place):
         assert key is not None
         answers.append(
             [
-                answer.release(tally, QueryDraws(key, i))
+                {name: listed(each) for name, each in answer.release(tally, QueryDraws(key, i)).items()}
                 for i, (answer, tally) in enumerate(zip(plan.estimators, tallies.values(), strict=True))
             ]
         )
