@@ -22,7 +22,7 @@ from dpcore._exact.pending import Kind
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads, plain_number
 from dpcore.errors import ParameterError
-from dpcore.rng import Stream, resolve
+from dpcore.rng import Stream, is_constant_work, resolve
 
 __all__ = ["default_grid", "discrete_gaussian", "discrete_laplace", "gaussian", "laplace"]
 
@@ -386,6 +386,7 @@ def float_noise(
     bounds: Interval | None = None,
 ) -> Any:  # fmt: skip
     """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
+    constant = rng is not None and is_constant_work(rng)
     if type(scale) is not float:
         scale = _single(scale)
     low, high = FLOAT_SCALE
@@ -396,18 +397,21 @@ def float_noise(
         if released is not None:
             return released
     array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
-    if short is not None:
+    if short is not None and not constant:
         released = _short(short, array, rng, out, threads, np.float64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _real_array(array, bounds)
-    scales = check_scale(scale, low=low, high=high, shape=array.shape)
+    scales = check_scale(scale, low=FLOAT_SCALE[0], high=FLOAT_SCALE[1], shape=array.shape)
     grid = None if grid is None else _check_grid(grid, scales if isinstance(scales, float) else float(scales.max(initial=0.0)))
     if grid is None and isinstance(scales, float):
         grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
-    within = None if bounds is None else _backend.Bounds(*bounds)
-    result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads, bounds=within)
+    within: Any = None if bounds is None else _backend.Bounds(*bounds)
+    if constant:
+        result: Any = _backend.constant_noise(kind, array, scales, grid, stream.position, out=out, threads=threads, bounds=within)
+    else:
+        result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
@@ -415,6 +419,7 @@ def int_noise(
     kind: Kind, values: Any, scale: Any, rng: Stream | None, out: Any, threads: int | None, bounds: Interval | None = None
 ) -> Any:
     """As `float_noise`, for integers."""
+    constant = rng is not None and is_constant_work(rng)
     if type(scale) is not float:
         scale = _single(scale)
     low, high = DISCRETE_SCALE
@@ -425,16 +430,19 @@ def int_noise(
         if released is not None:
             return released
     array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
-    if short is not None:
+    if short is not None and not constant:
         released = _short(short, array, rng, out, threads, np.int64)
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _integer_array(array, bounds)
-    each = _backend.numbered_scales(scale, low, high, array.shape)
+    each = None if constant else _backend.numbered_scales(scale, low, high, array.shape)
     scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     within = None if bounds is None else _backend.Bounds(*bounds)
-    result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads, bounds=within)
+    if constant:
+        result = _backend.constant_noise(kind, array, scales, None, stream.position, out=out, threads=threads, bounds=within)
+    else:
+        result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
@@ -493,10 +501,8 @@ def _check_out(out: object, dtype: type, shape: tuple[int, ...]) -> None:
     check_out(out, dtype, shape, or_dtype=np.float32 if dtype is np.float64 else None)
 
 
-def _check_rest(
-    array: npt.NDArray[Any], rng: Stream | None, out: Any, threads: int | None, dtype: type
-) -> tuple[Stream, npt.NDArray[Any], Any]:
-    stream = resolve(rng)
+def _check_rest(array: Any, rng: Stream | None, out: Any, threads: int | None, dtype: type) -> tuple[Stream, npt.NDArray[Any], Any]:
+    stream = resolve(rng, constant_work=True)
     check_threads(threads)
     if out is not None:
         _check_out(out, dtype, array.shape)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import threading
+from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self, runtime_checkable
 
 from dpcore._backend import Key, derived_key, fresh_key, os_key, secure_position
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
 
 __all__ = ["STREAM_VERSION", "CarriedKey", "JobKey", "SecureRandom", "Stream", "StreamPosition"]
+
+CONSTANT_WORK_LOSS = Fraction(1, 2**80)
+"""Bound of the total variation between the law of one number, report or score that constant work makes, and the law that its name says."""
 
 KEY_BYTES = 32
 STREAM_VERSION = 3
@@ -61,10 +67,24 @@ class SecureRandom:
     It has no seed and no state, so fork, threads and copies cannot repeat a stream. Each key is expanded by ChaCha20 (the block function of
     RFC 8439) or, where the CPU has AES instructions, by AES-256 in counter mode.
 
+    Parameters
+    ----------
+    constant_work : bool, default False
+        Whether calls do the same work whatever is drawn and whatever the data hold, given sizes and parameters: for servers whose clients
+        measure the time of answers. It is 30 to 1000 times slower, `guarantee` says what it adds to δ, and functions that cannot work like
+        this refuse it. The page on constant work says what is promised.
+
     Attributes
     ----------
     secure : bool
         Always True.
+    constant_work : bool
+        The parameter.
+
+    Raises
+    ------
+    ParameterTypeError
+        If `constant_work` is not a bool.
 
     Examples
     --------
@@ -75,10 +95,58 @@ class SecureRandom:
 
     __slots__ = ()
 
+    def __new__(cls, *, constant_work: bool = False) -> Self:
+        """Make a source of one of two types, so that ordinary calls, which look at the type, pay nothing for the difference."""
+        if constant_work is not False and constant_work is not True:
+            raise ParameterTypeError(f"constant_work must be True or False, got {constant_work!r}")
+        if constant_work and cls is not SecureRandom:
+            raise ParameterTypeError(f"constant_work must be False for subclasses of SecureRandom, such as {cls.__name__}")
+        return super().__new__(_ConstantWork if constant_work else cls)  # type: ignore[return-value]
+
     @property
     def secure(self) -> bool:
         """Always True."""
         return True
+
+    @property
+    def constant_work(self) -> bool:
+        """Whether the work of a call depends on sizes and parameters alone."""
+        return False
+
+    def guarantee(self, privacy: Privacy, *, size: int) -> Privacy:
+        """Return the guarantee of a release that draws from this source.
+
+        Parameters
+        ----------
+        privacy : Privacy
+            Guarantee of the release with ordinary noise.
+        size : int
+            How many numbers, reports or scores the release makes from the data of one person, at least 1. For the reports of a local
+            randomiser it is 1; for a mechanism it is the number of values, and for a selection that of the scores.
+
+        Returns
+        -------
+        Privacy
+            `privacy` itself, but with `constant_work`, δ + (1 + e^ε)·size·2^−80 instead of δ, rounded up. It is what a ledger is charged.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If an argument is of the wrong type or outside its range, or the δ would be 1 or more, as for an ε above 55.
+
+        Examples
+        --------
+        >>> import dpcore
+        >>> dpcore.SecureRandom(constant_work=True).guarantee(dpcore.Privacy(1.0), size=1000).delta < 1e-20
+        True
+        """
+        if not isinstance(privacy, Privacy):
+            raise ParameterTypeError(f"privacy must be a Privacy, got {type(privacy).__name__}")
+        size = check_integer("size", size, low=1)
+        return self._guarantee(privacy, size)
+
+    def _guarantee(self, privacy: Privacy, size: int) -> Privacy:  # noqa: ARG002
+        return privacy
 
     def position(self) -> StreamPosition:
         """Take a fresh key from the operating system.
@@ -96,7 +164,32 @@ class SecureRandom:
         return secure_position(StreamPosition)
 
     def __repr__(self) -> str:
-        return "SecureRandom()"
+        return f"SecureRandom({'constant_work=True' if self.constant_work else ''})"
+
+
+class _ConstantWork(SecureRandom):
+    __slots__ = ()
+
+    @property
+    def constant_work(self) -> bool:
+        return True
+
+    def _guarantee(self, privacy: Privacy, size: int) -> Privacy:
+        return Privacy(privacy.epsilon, constant_work_delta(privacy, size), privacy.relation)
+
+
+def constant_work_delta(privacy: Privacy, size: int) -> float:
+    """δ + (1 + e^ε)·size·2^−80, rounded up: what laws within a total variation of size·2^−80 guarantee."""
+    if privacy.epsilon < 80:
+        factor = 1 + Fraction(math.exp(privacy.epsilon)) * (1 + Fraction(1, 2**50))  # exp errs by less than a unit or two
+        total = Fraction(privacy.delta) + factor * size * CONSTANT_WORK_LOSS
+        nearest = float(total) if total < 1 else 1.0
+        delta = nearest if Fraction(nearest) >= total else math.nextafter(nearest, math.inf)
+        if delta < 1:
+            return delta
+    raise ParameterError(
+        f"privacy must leave a δ below 1 for constant work, where it is δ + (1 + e^ε)·size·2^-80, got {privacy!r} and size = {size}"
+    )
 
 
 class _CallStream:
@@ -343,8 +436,10 @@ class JobKey:
         return "JobKey(<wiped>)" if self._carried is None else f"{type(self).__name__}(<key>)"
 
 
-def resolve(rng: Stream | None) -> Stream:
+def resolve(rng: Stream | None, *, constant_work: bool = False) -> Stream:
     """Return the stream of one call, whose draws are independent; None is the secure source.
+
+    Only functions that have it ask for `constant_work`; for others a source with constant work is refused.
 
     A function that draws several times calls this once and passes the result on.
     """
@@ -352,10 +447,23 @@ def resolve(rng: Stream | None) -> Stream:
         return _SECURE
     if type(rng) is SecureRandom or isinstance(rng, _CallStream):  # a subclass may repeat a position
         return rng
+    if isinstance(rng, _ConstantWork):
+        if constant_work:
+            return rng
+        raise ParameterError(
+            "rng must not have constant_work=True for this function, whose work depends on what is drawn; noise on numbers, the mechanisms "
+            "Laplace, Gaussian, DiscreteLaplace and DiscreteGaussian, noisy_argmax, permute_and_flip and some randomisers of dpcore.local "
+            "have constant work, see docs/constant-work.md"
+        )
     # as isinstance(rng, Stream), which takes microseconds
     if isinstance(rng, type) or not (hasattr(rng, "secure") and callable(getattr(rng, "position", None))):
         _refuse(rng)
     return _CallStream(rng)
+
+
+def is_constant_work(rng: Stream | None) -> bool:
+    """Whether a call with this source does constant work."""
+    return isinstance(rng, _ConstantWork)
 
 
 def _refuse(rng: object) -> NoReturn:

@@ -61,6 +61,11 @@ USES = {
     "secure categories": "local.KaryResponse(1.0, k=5).privatize(np.zeros(1000, int))",
     "secure selection": "selection.top_s(np.arange(1000.0), 1.0, 1.0, s=3, values=True)",
     "secure threads": "noise.laplace(np.zeros(600_000), 1.0, threads=3)",
+    "constant work": """
+rng = dpcore.SecureRandom(constant_work=True)
+noise.laplace(np.zeros(300), 1.0, rng=rng)
+selection.noisy_argmax(np.arange(30.0), 1.0, 1.0, rng=rng)
+""",
     "keyed": """
 import ctypes
 key = read(32)
@@ -198,6 +203,9 @@ RECORD_USES = {
     "strided": "noise.laplace(x[::-1], 1e3)",
     "overlapping": "y = np.zeros(N + 1); y[1:] = x; noise.laplace(y[1:], 1e3, out=y[:-1]); y[:] = 0",
     "threads": "noise.laplace(np.broadcast_to(x, (100, N)), 1e3, threads=2)",
+    "constant work": "local.LocalLaplace(1.0, 0.0, 2e7).privatize(x, rng=dpcore.SecureRandom(constant_work=True))",
+    "constant work, scales": "noise.laplace(x, np.resize([1.0, 2.0], N), rng=dpcore.SecureRandom(constant_work=True))",
+    "constant choice": "selection.noisy_argmax(x, 1.0, 1.0, rng=dpcore.SecureRandom(constant_work=True))",
     "sums": "dpcore.sums.clipped_sum(x, radius=2e7)",
     "interrupted": """
 class Broken:

@@ -38,7 +38,8 @@ typedef enum {
     DPK_DOMAIN_TABLE = 9,          /* one word per element, in groups, for inversions of a table: pairs never read it */
     DPK_DOMAIN_MORE_TABLE = 10,    /* further bits of that word */
     DPK_DOMAIN_DERIVED = 11,       /* keys of the further draws of a call whose stream stands still */
-    DPK_DOMAIN_BITS = 12           /* words of a bit generator, in groups */
+    DPK_DOMAIN_BITS = 12,          /* words of a bit generator, in groups */
+    DPK_DOMAIN_CONSTANT = 13       /* words of constant work, in groups: DPK_CONSTANT_PLANES for each group of elements */
 } dpk_domain;
 
 typedef struct {

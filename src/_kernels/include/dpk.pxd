@@ -127,6 +127,17 @@ cdef extern from "dpk_entries.h" nogil:
         int32_t is_set
         int32_t is_integral
 
+    ctypedef struct dpk_digit:
+        int32_t n_thresholds
+        int32_t is_signed
+        const int64_t *high
+        const int64_t *low
+        int64_t weight[3]
+
+    enum:
+        DPK_LIMBS
+        DPK_MOST_DIGITS
+
     ctypedef struct dpk_field:
         uint32_t q
         uint32_t minus_one
@@ -272,6 +283,46 @@ cdef extern from "dpk_entries.h" nogil:
         dpk_view values
         dpk_view out
 
+    ctypedef struct dpk_constant_noise:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        int64_t n_digits
+        const dpk_digit *digits
+        int32_t fraction_bits
+        double grid
+        double inverse
+        double least
+        double most
+        dpk_bounds bounds
+        dpk_view values
+        dpk_view out
+
+    ctypedef struct dpk_constant_bits:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        const dpk_digit *digits
+        const uint8_t *bits
+        uint8_t *out
+
+    ctypedef struct dpk_constant_choice:
+        const dpk_kernels *kernels
+        dpk_stream stream
+        uint64_t first_element
+        int64_t n_digits
+        const dpk_digit *digits
+        double inverse
+        double least
+        double most
+        double largest
+        double largest_low
+        dpk_view scores
+
+    void dpk_constant_real "dpk_entry_constant_real"(const dpk_constant_noise *, int64_t start, int64_t stop)
+    void dpk_constant_int "dpk_entry_constant_int"(const dpk_constant_noise *, int64_t start, int64_t stop)
+    void dpk_constant_flip "dpk_entry_constant_flip"(const dpk_constant_bits *, int64_t start, int64_t stop)
+    int64_t dpk_constant_largest "dpk_entry_constant_largest"(const dpk_constant_choice *, int64_t n)
     int dpk_noise_run "dpk_entry_noise_run"(const dpk_noise_call *, int64_t start, int64_t stop, dpk_pending *, int64_t capacity,
                                             int64_t *n_pending, int64_t *reached)
     void dpk_law_set_grid "dpk_entry_law_set_grid"(dpk_law *, double scale, double grid)

@@ -4,6 +4,7 @@
 
 #include "dpk.h"
 #include "dpk_noise.h"
+#include "dpk_constant.h"
 #include "dpk_release.h"
 #include "dpk_response.h"
 #include "dpk_scan.h"
@@ -30,6 +31,7 @@ struct dpk_kernels {
     dpk_sum_kernels sums;
     dpk_search_kernels search;
     dpk_release_kernels release;
+    dpk_constant_kernels constant;
 };
 
 extern const dpk_kernels dpk_kernels_baseline;

@@ -17,6 +17,7 @@
 #include "sums.inc.c"
 #include "search.inc.c"
 #include "release.inc.c"
+#include "constant.inc.c"
 
 #define DPK_PASTE(a, b) a##b
 #define DPK_TABLE(isa) DPK_PASTE(dpk_kernels_, isa)
@@ -69,5 +70,6 @@ const dpk_kernels DPK_TABLE(DPK_ISA) = {
     .selection = {BESIDE_ENTRIES.largest = largest_of, .any_at_most = any_at_most, .within_reach = within_reach},
     .sums = {.run = sum_run, .rows = sum_rows, .reals = reals, .moments = moments, .moments_int = moments_int},
     .search = {.walk = walk, .steps = steps, .places = places, .nonzero = nonzero, .bytes = count_bytes},
+    .constant = {.add_digit = add_digit},
     .release = {.choose = choose, .cosines = cosines, .band_row = band_row, .weigh_bits = weigh_bits},
 };

@@ -3,7 +3,7 @@
 
 /* clang-format off */
 #define MODULES(X) \
-    X(_bitgen) X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) X(_sums) \
+    X(_bitgen) X(_constant) X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) X(_sums) \
     X(_text)
 /* clang-format on */
 

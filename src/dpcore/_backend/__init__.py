@@ -1,6 +1,7 @@
 """The only package that imports the kernels: CPU level, threads, chunks, and the hand-over to the exact tier."""
 
 from dpcore._backend.channels import MOST_CELLS, ChannelTable, channel_response, guide_bits
+from dpcore._backend.constant import check_constant_dtype, constant_bits, constant_choice, constant_noise, constant_shifts
 from dpcore._backend.counts import (
     HASH_PRIME,
     add_code_counts,
@@ -131,12 +132,17 @@ __all__ = [
     "bounding_law",
     "call_words",
     "channel_response",
+    "check_constant_dtype",
     "check_no_nan",
     "choose_codes",
     "code_counts",
     "code_counts_rows",
     "column_counts",
     "column_sums",
+    "constant_bits",
+    "constant_choice",
+    "constant_noise",
+    "constant_shifts",
     "contiguous",
     "cosine_sums",
     "count_packed",

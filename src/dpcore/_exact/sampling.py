@@ -129,9 +129,14 @@ def discrete_laplace(scale: float, word: int, more: MoreWords) -> int:
 @lru_cache(maxsize=256)
 def gaussian_thresholds(scale: float, precision: int) -> tuple[Interval, ...]:
     """P(|Z| ≤ k) for k = 0, 1, …, up to where less than 2^−precision is left; for σ < 8."""
+    return thresholds_of_variance(Fraction(scale) ** 2, precision)
+
+
+def thresholds_of_variance(variance: Fraction, precision: int) -> tuple[Interval, ...]:
+    """The same for the parameter σ² of the law, which need not be the square of a float."""
     bits = precision + GUARD
-    one, variance = 1 << bits, Fraction(scale) ** 2
-    last = max(1, math.ceil(scale * math.sqrt(2 * precision * math.log(2)))) + 1
+    one = 1 << bits
+    last = max(1, math.ceil(math.sqrt(variance) * math.sqrt(2 * precision * math.log(2)))) + 1
     # The weights 2e^(−z²/2σ²) from ratios that fall by a factor, in fixed point: lower and upper bounds of each.
     (ratio_low, ratio_high), (step_low, step_high) = (
         (floor(end.low, bits), ceiling(end.high, bits)) for end in (exp(Interval.of(-1 / (d * variance), bits)) for d in (2, 1))

@@ -230,14 +230,15 @@ def optimal_heterogeneous(parts: Iterable[Privacy], *, delta_total: float, toler
     Raises
     ------
     ParameterError, ParameterTypeError
-        If a parameter is outside its range or has the wrong type, or the tolerance needs a grid of more than 2^22 points.
+        If a parameter is outside its range or has the wrong type, or the tolerance needs a grid of too many points.
 
     Notes
     -----
-    The ε_i are rounded up and down to a grid, which gives an upper and a lower bound. The grid is refined until they are within the
-    tolerance of one another. Both bounds include the rounding of float64. If all parts are equal, use `optimal`.
+    Every ε_i is replaced by a mixture of its neighbours on a grid, which is never more private; by how much less is bounded, too. The grid
+    is refined until the result is certain. Both bounds include the rounding of float64. If all parts are equal, use `optimal`.
 
-    Cost: grows with Σε/tolerance and with the number of parts; 6 ms for the example.
+    Cost: grows with Σε, with the number of parts, and with √(1/tolerance) as far as the ε_i lie on no grid; 30 ms for the example, 3 s for
+    400 parts of ε from 0.05 to 1 and a tolerance of 0.01. What cannot be answered is refused in a second or less.
 
     Source: Murtagh & Vadhan (2016), Theorem 1.5 for the optimum, which is #P-hard to compute exactly.
 
@@ -245,7 +246,7 @@ def optimal_heterogeneous(parts: Iterable[Privacy], *, delta_total: float, toler
     --------
     >>> parts = [Privacy(0.1)] * 50 + [Privacy(0.2)] * 10
     >>> print(f"{optimal_heterogeneous(parts, delta_total=1e-6, tolerance=0.01):.2f} {basic(parts).epsilon:.2f}")
-    4.36 7.00
+    4.35 7.00
     """
     from dpcore.accounting import _unequal
 

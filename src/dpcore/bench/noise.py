@@ -14,6 +14,7 @@ from dpcore import _backend, noise
 from dpcore.bench._peers.noise import noise_peers
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 from dpcore.bench.scaling import thread_benchmark, thread_counts
+from dpcore.rng import SecureRandom
 
 Array = npt.NDArray[Any]
 IN_CACHE = 1 << 13
@@ -242,6 +243,8 @@ def _rows(case: Case, plan: Plan) -> Iterator[Benchmark]:
         yield from _several_scales(case, plan)
     if case.dtype is np.float64:
         yield _single_precision(case, plan)
+    if not case.name.endswith("σ=3"):
+        yield _constant_work(case)
     if case.name in {"laplace", "discrete_laplace"}:
         yield _fresh_output(case, plan)
 
@@ -280,6 +283,19 @@ def _single_precision(case: Case, plan: Plan) -> Benchmark:
             Side(name="itself in float64", prepare=lambda made: case.work(made[2], made[3], 1), kind="itself"),
             bounds_of(case)[0],
         ),
+    )  # fmt: skip
+
+
+def _constant_work(case: Case) -> Benchmark:
+    """Calls whose work depends on sizes and parameters alone, beside ordinary ones."""
+
+    def constant(inputs: tuple[Array, Array]) -> Work:
+        source = SecureRandom(constant_work=True)
+        return partial(case.function, inputs[0], case.scale, out=inputs[1], threads=1, rng=source)
+
+    return Benchmark(
+        group="noise", name=f"{case.name}, constant work", size=IN_CACHE, inputs=partial(case.arrays, IN_CACHE), ours=constant,
+        check=_checked(case), sides=(Side(name="itself without", prepare=case.on(1), kind="itself"), bounds_of(case)[0]),
     )  # fmt: skip
 
 

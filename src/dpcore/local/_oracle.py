@@ -16,6 +16,7 @@ from dpcore.local._mechanism import LocalMechanism, check_codes, check_unknown, 
 from dpcore.local._parameters import check_categories, check_epsilon
 from dpcore.local._support import Support, support_variance
 from dpcore.local.estimates import TARGETS, Aggregate, Estimate, frequencies
+from dpcore.rng import is_constant_work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,6 +38,8 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
     """A mechanism for one of k categories, each of whose reports supports some of them."""
 
     __slots__ = ()
+
+    HAS_CONSTANT_WORK = False
 
     k: int
     unknown: int | None
@@ -112,6 +115,12 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
     ) -> npt.NDArray[Any]:
         """Call the kernel."""
 
+    def _constant_reports(
+        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+    ) -> npt.NDArray[Any]:
+        """The reports of codes in [0, k) with work that depends on k and on their number alone."""
+        raise NotImplementedError
+
     @abstractmethod
     def _check_reports(self, reports: object) -> npt.NDArray[Any]:
         """Return reports as an array whose first axis has an entry for each, else raise."""
@@ -181,9 +190,16 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         codes = codes_of(records, self.categories)
         shape, dtype = self._report_type(codes)
         result = None if out is None else self._check_out(out, shape, dtype)
-        stream = open_stream(rng, threads)
+        constant = rng if rng is not None and self.HAS_CONSTANT_WORK and is_constant_work(rng) else None
+        stream = open_stream(None if constant else rng, threads)
         codes = _backend.separate(check_codes(codes, self.k, self.unknown, threads, labelled=self.categories is not None), result)
-        reports = self._respond(codes, stream.position() if position is None else position, threads=threads, out=result)
+        if constant:
+            reports = self._constant_reports(_known(codes, self.k, self.unknown), constant.position(), threads, shape, dtype)
+            if result is not None:
+                result[...] = reports
+                reports = result
+        else:
+            reports = self._respond(codes, stream.position() if position is None else position, threads=threads, out=result)
         return self._given(reports, records, single=codes.ndim == 0, out=result)
 
     def _check_out(self, out: object, shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
@@ -268,3 +284,11 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
 def support_variance_of(f: object, support: Support, target: object) -> float:
     """Check f and the target, and give the variance of one user's contribution."""
     return float(support_variance(check_real("f", f, low=0.0, high=1.0), support, check_choice("target", target, TARGETS)))
+
+
+def _known(codes: npt.NDArray[Any], k: int, unknown: int | None) -> npt.NDArray[np.int64]:
+    """The codes as int64, `unknown` instead of those outside [0, k), in memory that is wiped; chosen without a branch on a record."""
+    known = _backend.wiped_copy(codes, np.int64)
+    if unknown is not None:
+        np.copyto(known, unknown, where=(known < 0) | (known >= k))
+    return known

@@ -10,7 +10,7 @@ import numpy as np
 from dpcore import _backend
 from dpcore._exact.probability import complement, logistic_complement
 from dpcore._series import SeriesT, like
-from dpcore._validation import INTEGER_DTYPES, check_array, check_out
+from dpcore._validation import INTEGER_DTYPES, check_array, check_out, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.local._error_curves import Spread, frequency_spread
 from dpcore.local._mechanism import check_packed, open_stream, place
@@ -19,6 +19,7 @@ from dpcore.local._oracle import support_variance_of
 from dpcore.local._parameters import check_epsilon
 from dpcore.local._support import Support
 from dpcore.local.estimates import Aggregate, Estimate, frequencies
+from dpcore.rng import is_constant_work
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -159,6 +160,8 @@ class BinaryResponse(OneBit):
         DataError
             If an integer is neither 0 nor 1 and `unknown` is not set. Nothing is written then.
         """
+        if rng is not None and is_constant_work(rng):
+            return self._constant_reports(records, rng, out, threads)
         if out is None and (isinstance(records, bool | np.bool_) or (type(records) is int and records in {0, 1})):
             stream = open_stream(rng, threads)
             return _backend.flip_answer(bool(records), logistic_complement(self.epsilon), stream.position())
@@ -177,6 +180,18 @@ class BinaryResponse(OneBit):
         if out is not None:
             return reports
         return bool(reports) if reports.ndim == 0 else like(records, reports)
+
+    def _constant_reports(self, records: Any, rng: Stream, out: Any, threads: int | None) -> Any:
+        answers = check_array("records", records, _ANSWERS)
+        result = None if out is None else check_out(out, np.bool_, answers.shape)
+        check_threads(threads)
+        flip = logistic_complement(self.epsilon)
+        bits = _backend.wiped_copy(self._booleans(answers, threads), np.bool_).view(np.uint8)
+        reports = _backend.constant_bits(flip, complement(flip), bits, rng.position(), threads=threads).view(np.bool_)
+        if result is not None:
+            result[...] = reports
+            return result
+        return bool(reports) if answers.ndim == 0 else like(records, reports)
 
     def privatize_packed(
         self, records: Any, *, n: int, rng: Stream | None = None, out: npt.NDArray[np.uint8] | None = None, threads: int | None = None

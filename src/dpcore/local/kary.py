@@ -125,6 +125,16 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     ) -> npt.NDArray[Any]:
         return _backend.kary_response(codes, self.epsilon, self.k, self.unknown, position, threads=threads, out=out)
 
+    HAS_CONSTANT_WORK = True
+
+    def _constant_reports(
+        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+    ) -> npt.NDArray[Any]:
+        moved = _backend.constant_shifts(
+            self.k, complement(one_of(self.epsilon, self.k).times(self.k - 1)), codes, position, threads=threads
+        )
+        return moved.astype(dtype).reshape(shape)
+
     def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:
         if out is not None:
             return reports

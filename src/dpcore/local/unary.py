@@ -139,6 +139,17 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
         p, q = self._probabilities()
         return _backend.unary_response(codes.reshape(-1), self.k, p, q, self.unknown, position, threads=threads, out=out)
 
+    HAS_CONSTANT_WORK = True
+
+    def _constant_reports(
+        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+    ) -> npt.NDArray[Any]:
+        p, q = self._probabilities()
+        bits = _backend.wiped_empty((codes.size, self.k), np.uint8)
+        np.equal(codes.reshape(-1, 1), np.arange(self.k), out=bits.view(np.bool_))
+        reports = _backend.constant_bits(q, p, bits, position, threads=threads)
+        return np.packbits(reports, axis=1, bitorder="little").astype(dtype).reshape(shape)
+
     def _given(self, reports: npt.NDArray[Any], records: Any, *, single: bool, out: npt.NDArray[Any] | None) -> Any:  # noqa: ARG002
         return reports.reshape(-1) if single else reports
 

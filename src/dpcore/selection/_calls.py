@@ -11,9 +11,9 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore._exact.pending import SelectionNoise
 from dpcore._series import is_series
-from dpcore._validation import REAL_DTYPES, check_array, check_threads
+from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.rng import Stream, resolve
+from dpcore.rng import Stream, is_constant_work, resolve
 
 Noise = SelectionNoise
 Label = TypeVar("Label")
@@ -59,8 +59,23 @@ def named(indices: npt.NDArray[np.int64], labels: Sequence[Label]) -> tuple[Labe
 def select(noise: Noise, scores: npt.NDArray[Any], scale: float, rng: Stream | None, threads: int | None) -> int:
     """Check the other parameters, take a position of the stream, and find the element with the largest key."""
     check_threads(threads)
+    if rng is not None and is_constant_work(rng):
+        return _constant_choice(noise, scores, scale, rng)
     position = None if rng is None else resolve(rng).position()
     return int(_backend.select_largest(noise, scores, scale, 1, position, threads=threads)[0])
+
+
+def _constant_choice(noise: Noise, scores: npt.NDArray[Any], scale: float, rng: Stream) -> int:
+    if noise == "gumbel":
+        raise ParameterError(
+            "rng must not have constant_work=True for Gumbel noise, which is no sum of digits with public probabilities; "
+            "permute_and_flip has constant work, and an expected error that is never larger"
+        )
+    _backend.check_constant_dtype("scores", scores)
+    is_exact = scores.dtype in (np.int64, np.float64)
+    array = scores if is_exact else _backend.wiped_copy(scores, np.int64)
+    check_finite("scores", array)
+    return _backend.constant_choice(noise, array, scale, rng.position())
 
 
 def open_selection(
