@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from dpcore.bench.jobs import AGGREGATED, COPIED, ONE_FILE, READ, WITHOUT_GROUPS
+from dpcore.bench.curve import MKL
+from dpcore.bench.interactive import ALONE as PACKAGES
+from dpcore.bench.jobs import AGGREGATED, BY_POLARS, COPIED, ONE_FILE, READ, WITHOUT_GROUPS
 from dpcore.bench.noise import ONE_SCALE
 from dpcore.bench.results import Results, Row
 from dpcore.bench.scaling import ALONE, COPY
 from dpcore.bench.table import duration, significant
 
 KEY = "os.urandom(32)"
-MICROSECOND = 1000.0
+MICROSECOND, MILLISECOND = 1e3, 1e6
+OF_RECORDS = "copy of the records"
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,16 @@ def of_tables(*starts: str) -> Callable[[Row], bool]:
     return lambda row: row.group == "tables" and row.name.startswith(starts)
 
 
+def asked_by_people(*starts: str) -> Callable[[Row], bool]:
+    """What a person waits for, by the start of the name."""
+    return lambda row: row.group == "interactive" and row.name.startswith(starts)
+
+
+def at_x86_v3(name: str) -> Callable[[Row], bool]:
+    """Noise on large arrays at the level with AVX2."""
+    return lambda row: row.group == "noise" and row.name == name and row.level == "x86_v3"
+
+
 def of_few_values(row: Row) -> bool:
     """Whether a row is a call of a noise function on a scalar or up to 16 values."""
     return row.group == "calls" and row.name.startswith(("laplace", "gaussian", "discrete_")) and "1,000" not in row.name
@@ -126,6 +139,38 @@ GOALS = (
          times(ONE_FILE, 1.5)),
     Goal("units ÷ DuckDB's own aggregation", "≤ 1.5", of_tables("dpcore release, units, "), times(AGGREGATED, 1.5)),
     Goal("units with groups ÷ units", "≤ 2", of_tables("dpcore release, units with groups"), times(WITHOUT_GROUPS, 2.0)),
+    Goal("the first question of a process, and a release from the shell ÷ importing the packages that they need, CPU time", "≤ 1.3",
+         asked_by_people("first question", "dpcore release"), times(PACKAGES, 1.3)),
+    Goal("a filtered question about 1,000 rows", "≤ 20 ms", asked_by_people("a mean where"), at_most(20 * MILLISECOND)),
+    Goal("100 different filtered questions about 100,000 rows", "≤ 4 s", asked_by_people("100 different"), at_most(4000 * MILLISECOND)),
+    Goal("a question with a unit about 1,000 rows", "≤ 12 ms", asked_by_people("a mean, units"), at_most(12 * MILLISECOND)),
+    Goal("a plain question about 1,000 rows", "≤ 3 ms", asked_by_people("a mean, 1,000"), at_most(3 * MILLISECOND)),
+    Goal("a mechanism, its accuracy or noise at new parameters", "≤ 2 ms",
+         lambda row: row.group == "interactive" and " new " in row.name and row.unit == "call", at_most(2 * MILLISECOND)),
+    *(Goal(f"{name} on large arrays with AVX2 ÷ (keystream + copy)", f"≤ {factor}", at_x86_v3(name), times("keystream + copy", factor))
+      for name, factor in (("laplace", 1.6), ("gaussian", 1.8), ("discrete_laplace", 1.7), ("discrete_gaussian σ=1", 1.5),
+                           ("discrete_gaussian σ=10", 1.8), ("discrete_gaussian σ=1000", 1.8))),
+    Goal("Gaussian noise against MKL's inversion, which is not safe, from 10⁶ values on", "never slower",
+         lambda row: row.name == "gaussian" and row.size >= 10**6, times(MKL, 1.0)),
+    Goal("1,024 values of Gaussian noise against MKL's inversion", "≤ 1.5",
+         lambda row: row.group == "curve" and row.name == "gaussian" and row.size == 1024, times(MKL, 1.5)),
+    Goal("five values, an integer scale for each", "≤ 12 µs", asked_by_people("discrete_laplace, 5", "discrete_gaussian, 5"),
+         at_most(12 * MICROSECOND)),
+    Goal("`clipped_sum` of 5 values", "≤ 8 µs", lambda row: row.name == "clipped_sum, 5 values", at_most(8 * MICROSECOND)),
+    Goal("`clipped_sum` of 5 values of polars", "≤ 40 µs", asked_by_people("clipped_sum, 5 values of"), at_most(40 * MICROSECOND)),
+    Goal("a mean by 10⁵ groups ÷ polars", "≤ 2", lambda row: row.name.endswith("a mean by 100,000 groups"), times(BY_POLARS, 2.0)),
+    Goal("a mean by 10⁶ groups of 10⁶ rows", "≤ 3 s", lambda row: row.name.endswith("a mean by 1,000,000 groups"), at_most(3000.0)),
+    Goal("2,000 files ÷ reading the columns", "≤ 1.3", lambda row: row.name == "dpcore release, 2,000 files", times(READ, 1.3)),
+    Goal("2,000 files with units ÷ reading the columns", "≤ 1.8", lambda row: row.name == "dpcore release, 2,000 files, units",
+         times(READ, 1.8)),
+    Goal("LocalHashing, 16 categories ÷ copy", "≤ 4", lambda row: row.group == "local" and row.name == "LocalHashing k=16",
+         times(OF_RECORDS, 4.0)),
+    Goal("HadamardResponse, 16 categories ÷ copy", "≤ 3", lambda row: row.group == "local" and row.name == "HadamardResponse k=16",
+         times(OF_RECORDS, 3.0)),
+    Goal("`noisy_argmax` of 10⁵ scores ÷ argmax", "≤ 2", lambda row: row.name == "noisy_argmax laplace" and row.size == 10**5,
+         times("argmax, no noise", 2.0)),
+    Goal("`BinarySearchEstimator(step=\"tuned\")`, n = 10⁷, 100 points", "≤ 3 s", lambda row: row.name.startswith("tuned step"),
+         at_most(3000 * MILLISECOND)),
 )  # fmt: skip
 
 

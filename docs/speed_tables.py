@@ -1,6 +1,7 @@
 """Write the tables of speed.md and of the README: `make speed-table` runs `python docs/speed_tables.py`.
 
-They come from `benchmarks/results/speed.json` and `jobs.json` beside it, which `make speed-json` measures; a test checks that they agree.
+They come from `benchmarks/results`, which `make speed-json` measures: a run for each CPU level, `speed-LEVEL.json`, and the jobs on files,
+`jobs.json`. A run on a machine that was not quiet is refused. A test checks that tables and runs agree.
 A table is between the lines `<!-- speed: NAME -->` and `<!-- end of NAME -->`. The targets are in `speed_goals.py`.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dpcore.bench.document import read
@@ -36,7 +37,42 @@ README_ROWS = (
 )
 BELOW = {"the key alone": "key: os.urandom(32)", "the call without values": "call: no values"}
 """What stands between dpcore and NumPy where arrays are short."""
+LEVELS = ("x86_v4", "x86_v3", "baseline")
+"""CPU levels, the best first."""
+STEADY = 0.25
+"""How much longer a copy may take in a run that is shown, without the fastest and slowest tenth."""
 SHOWN_SIZES = (1, 16, 128, 1024, 2**14, 2**17, 10**6, 2**20, 2**24, 10**8)
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What was measured.
+
+    Attributes
+    ----------
+    runs : dict
+        A run for each CPU level, by its name, the best first.
+    jobs : Results
+        The jobs on files, at the best level.
+    """
+
+    runs: dict[str, Results]
+    jobs: Results
+
+    @property
+    def best(self) -> Results:
+        """The run at the best level, with the jobs."""
+        run = next(iter(self.runs.values()))
+        return replace(run, rows=(*run.rows, *self.jobs.rows))
+
+    def lines(self, *groups: str) -> list[Row]:
+        """The rows of groups, all levels of a benchmark one after another; a level that has a run of its own is taken from it."""
+        rows = [row for level, run in self.runs.items() for row in run.rows if row.level == level or row.level not in self.runs]
+        chosen = {(row.key.rpartition("/")[0], row.level): row for row in reversed(rows) if row.group in groups}
+        order = {key: place for place, key in enumerate(dict.fromkeys(row.key.rpartition("/")[0] for row in rows))}
+        return sorted(
+            chosen.values(), key=lambda row: (groups.index(row.group), order[row.key.rpartition("/")[0]], LEVELS.index(row.level))
+        )
 
 
 def best(results: Results, group: str) -> list[Row]:
@@ -65,12 +101,6 @@ def compared(row: Row, other: Timed | None) -> str:
     return f"{significant(shown.value, 2)} ({band(shown)}{said})"
 
 
-def of_levels(results: Results, row: Row) -> str:
-    """The times at the other levels."""
-    others = [other for other in results.rows if other.key.rpartition("/")[0] == row.key.rpartition("/")[0] and other is not row]
-    return "; ".join(f"{other.level} {duration(other.ours.nanoseconds)}" for other in others) or "–"
-
-
 def peers(row: Row, *, safe: bool) -> Timed | None:
     """The fastest peer of a kind."""
     found = [other for other in row.others if other.kind == "peer" and other.safe is safe and row.ratio(other) is not None]
@@ -87,26 +117,31 @@ def bound(row: Row) -> str:
     return "–" if row.judge is None or row.judge.kind != "bound" else f"{row.judge.name}: {compared(row, row.judge)}"
 
 
-def large(results: Results, *groups: str) -> str:
+def large(runs: Stored, *groups: str) -> str:
     """Large arrays: the fastest peers of both kinds, and the bound."""
-    rows = [row for group in groups for row in best(results, group)]
     cells = [
         (
-            f"{row.title}", duration(row.ours.nanoseconds), of_levels(results, row), beside(row, peers(row, safe=False)),
+            row.title, f"`{row.level}`", duration(row.ours.nanoseconds), beside(row, peers(row, safe=False)),
             beside(row, peers(row, safe=True)), bound(row),
         )
-        for row in rows
+        for row in runs.lines(*groups)
     ]  # fmt: skip
-    return table(("benchmark", "dpcore", "other levels", "fastest peer that is not safe", "fastest safe peer", "÷ bound"), cells)
+    return table(("benchmark", "level", "dpcore", "fastest peer that is not safe", "fastest safe peer", "÷ bound"), cells)
 
 
-def calls(results: Results) -> str:
-    """Calls on few values."""
+def calls(runs: Stored, *groups: str) -> str:
+    """Calls on few values, and what a person waits for."""
     rows = [
-        (row.name, duration(row.ours.nanoseconds), compared(row, row.judge), beside(row, peers(row, safe=False)))
-        for row in best(results, "calls")
-    ]
-    return table(("call", "time", "÷ `os.urandom(32)`", "beside it"), rows)
+        (row.title, f"`{row.level}`", duration(row.ours.nanoseconds), "–" if row.judge is None else side_name(row.judge),
+         compared(row, row.judge), beside(row, peers(row, safe=False)))
+        for row in runs.lines(*groups)
+    ]  # fmt: skip
+    return table(("call", "level", "time", "bound", "÷ bound", "beside it"), rows)
+
+
+def curves(runs: Stored) -> str:
+    """Times a value against size, at each level."""
+    return "\n".join(f"At `{level}`:\n\n{curve(run)}" for level, run in runs.runs.items())
 
 
 def curve(results: Results) -> str:
@@ -140,18 +175,18 @@ def _ratio(row: Row | None, name: str) -> str:
     return significant(ratio.inverse.value if other.kind == "bound" else ratio.value, 2)
 
 
-def sides(results: Results, *groups: str) -> str:
-    """Each row with all its sides."""
+def sides(runs: Stored, *groups: str) -> str:
+    """Each row with all its sides, at the best level."""
     rows = [
         (row.title, duration(row.ours.nanoseconds), f"{side_name(other)}, {duration(other.nanoseconds)}", compared(row, other))
         for group in groups
-        for row in best(results, group)
+        for row in best(runs.best, group)
         for other in row.others
     ]
-    return table(("benchmark", "dpcore", "beside it", "ratio"), rows) if rows else "Not in the stored run.\n"
+    return table(("benchmark", "dpcore", "beside it", "ratio"), rows) if rows else "Not in the stored runs.\n"
 
 
-def threads(results: Results) -> str:
+def threads(runs: Stored) -> str:
     """Several threads beside one, by wall and CPU time, and beside a copy by as many."""
     said = {"compute": "computing", "memory": "memory"}
     cells = [
@@ -160,22 +195,23 @@ def threads(results: Results) -> str:
             *((duration(alone.nanoseconds), cpu_time(alone)) if alone is not None else ("–", "–")), compared(row, alone),
             compared(row, row.other(COPY)),
         )
-        for row in best(results, "threads")
+        for row in best(runs.best, "threads")
         for alone in (row.other(ALONE),)
     ]  # fmt: skip
     headings = ("benchmark", "bound by", "time", "CPU", "one thread", "its CPU", "gain", "÷ copy on as many threads")
-    return table(headings, cells) if cells else "Not in the stored run.\n"
+    return table(headings, cells) if cells else "Not in the stored runs.\n"
 
 
-def machine(results: Results) -> str:
+def machine(runs: Stored) -> str:
     """Where the numbers come from."""
+    results = runs.best
     own = results.machine["dpcore"]
-    levels = ", ".join(f"`{level}`" for level in reversed(own["cpu_levels_available"]))
-    when = f"A {results.mode} run of {results.seconds / 60:.0f} minutes, {results.made[:10]}, dpcore {own['version']}."
+    levels = ", ".join(f"`{level}`" for level in runs.runs)
     lines = [
-        f"- {results.machine['cpu']['brand_raw']}, {results.machine['cpu']['count']} cores; CPU levels {levels}; {own['compiler']}; "
-        f"Python {own['python']}, NumPy {own['numpy']}.",
-        f"- {when} {noise_in_words(results)}",
+        f"- {results.machine['cpu']['brand_raw']}, {results.machine['cpu']['count']} cores; {own['compiler']}; "
+        f"Python {own['python']}, NumPy {own['numpy']}. Runs at {levels}; tables without a column of levels are at "
+        f"`{next(iter(runs.runs))}`.",
+        *(f"- {said}: {measured(run)}" for said, run in [*((f"`{level}`", run) for level, run in runs.runs.items()), ("jobs", runs.jobs)]),
     ]
     if results.absent:
         lines.append(f"- Not installed, and so not measured: {', '.join(absent.package for absent in results.absent)}.")
@@ -184,59 +220,92 @@ def machine(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def readme(results: Results) -> str:
-    """The small table of the README."""
+def measured(run: Results) -> str:
+    """When a run was made, how long it took, and how quiet the machine was."""
+    when = f"a {run.mode} run of {run.seconds / 60:.0f} minutes, {run.made[:10]}, dpcore {run.machine['dpcore']['version']}."
+    return f"{when} {noise_in_words(run)}"
+
+
+def readme(runs: Stored) -> str:
+    """The small table of the README. A comparison without a winner is not in it: it has to be measured again."""
     cells = []
     for label, group, name, numpy in README_ROWS:
-        row = next((row for row in best(results, group) if row.name == name), None)
-        if row is None:
-            continue
-        others = [other for other in row.others if other.kind == "peer" and other.package != "numpy"]
-        fastest = min(others, key=lambda other: other.nanoseconds, default=None)
-        plain = row.other(numpy)
-        of_numpy = "–" if plain is None else f"{significant(plain.nanoseconds, 2)}{_times(row, plain)}"
-        other = "–" if fastest is None else f"{side_name(fastest)} {significant(fastest.nanoseconds, 2)}{_times(row, fastest)}"
-        cells.append((label.format(f"{row.size:,}"), significant(row.ours.nanoseconds, 2), of_numpy, other))
-    return table(("", "dpcore", "NumPy †", "another library"), cells)
+        for row in (row for row in runs.lines(group) if row.name == name and row.level in runs.runs):
+            plain = row.other(numpy)
+            others = [other for other in row.others if other.kind == "peer" and other.package != "numpy"]
+            fastest = min(others, key=lambda other: other.nanoseconds, default=None)
+            won = [_won(row, other) for other in (plain, fastest)]
+            if all(won):
+                named = "" if fastest is None else f"{side_name(fastest)} "
+                cells.append(
+                    (label.format(f"{row.size:,}"), f"`{row.level}`", significant(row.ours.nanoseconds, 2), won[0], named + won[1])
+                )
+    return table(("", "level", "dpcore", "NumPy †", "another library"), cells)
 
 
-def _times(row: Row, other: Timed) -> str:
-    ratio = row.ratio(other)
-    return f" ({significant(ratio.value, 2)} ×)" if ratio is not None and ratio.verdict in {"faster", "slower"} else " (no winner)"
+def _won(row: Row, other: Timed | None) -> str:
+    """A peer's time and how many times as fast dpcore is; nothing if the bands name no winner."""
+    ratio = None if other is None else row.ratio(other)
+    if other is None or ratio is None or ratio.verdict not in {"faster", "slower"}:
+        return ""
+    return f"{significant(other.nanoseconds, 2)} ({significant(ratio.value, 2)} ×)"
 
 
-def stored() -> Results:
-    """The run, and the jobs that were timed in a run of their own."""
-    results, jobs = read(STORED / "speed.json"), read(STORED / "jobs.json")
-    return replace(results, rows=(*results.rows, *jobs.rows))
+def stored(folder: Path = STORED) -> Stored:
+    """The runs, and the jobs that were timed in a run of their own; what was measured on a machine that was not quiet is refused."""
+    runs = {level: steady(folder / f"speed-{level}.json") for level in LEVELS if (folder / f"speed-{level}.json").exists()}
+    for level, run in runs.items():
+        if run.rows[0].level != level:
+            raise SystemExit(f"speed-{level}.json: measured at {run.rows[0].level}")
+    return Stored(runs, steady(folder / "jobs.json"))
 
 
-TABLES: dict[str, Callable[[Results], str]] = {
+def steady(path: Path) -> Results:
+    """A run of a quiet machine."""
+    run = read(path)
+    if not run.noise.spread <= STEADY:
+        raise SystemExit(f"{path.name}: refused, since {noise_in_words(run)} More than {STEADY:.0%} is too much: measure again.")
+    return run
+
+
+TABLES: dict[str, Callable[[Stored], str]] = {
     "machine": machine,
-    "calls": calls,
-    "curve": curve,
-    "noise": lambda results: large(results, "noise"),
-    "local": lambda results: large(results, "local"),
-    "selection": lambda results: large(results, "selection", "sums"),
-    "distributions": lambda results: large(results, "distributions", "minimax"),
+    "calls": lambda runs: calls(runs, "calls"),
+    "interactive": lambda runs: calls(runs, "interactive"),
+    "curve": curves,
+    "noise": lambda runs: large(runs, "noise"),
+    "local": lambda runs: large(runs, "local"),
+    "selection": lambda runs: large(runs, "selection", "sums"),
+    "distributions": lambda runs: large(runs, "distributions", "minimax"),
     "threads": threads,
-    "start": lambda results: sides(results, "start"),
-    "jobs": lambda results: sides(results, "tables"),
-    "goals": lambda results: table(("what", "asked for", "measured", ""), goal_lines(results)),
+    "start": lambda runs: sides(runs, "start"),
+    "jobs": lambda runs: sides(runs, "tables"),
+    "goals": lambda runs: table(("what", "asked for", "level", "measured", ""), goals(runs)),
     "readme": readme,
 }
 
 
-def rewritten(text: str, results: Results) -> str:
-    """A page with its tables as the results have them."""
-    return BLOCK.sub(lambda found: found["start"] + TABLES[found["name"]](results) + found["end"], text)
+def goals(runs: Stored) -> list[tuple[str, ...]]:
+    """The lines of the targets, at each level; jobs are at the best."""
+    first = next(iter(runs.runs))
+    lines: dict[str, list[tuple[str, ...]]] = {}
+    for level, run in runs.runs.items():
+        for what, asked, found, met in goal_lines(runs.best if level == first else run):
+            if met or level == first:
+                lines.setdefault(what, []).append((what, asked, f"`{level}`", found, met))
+    return [line for found in lines.values() for line in found]
+
+
+def rewritten(text: str, runs: Stored) -> str:
+    """A page with its tables as the runs have them."""
+    return BLOCK.sub(lambda found: found["start"] + TABLES[found["name"]](runs) + found["end"], text)
 
 
 def main() -> None:
     """Rewrite the pages."""
-    results = stored()
+    runs = stored()
     for path in PAGES:
-        path.write_text(rewritten(path.read_text(encoding="utf-8"), results), encoding="utf-8")
+        path.write_text(rewritten(path.read_text(encoding="utf-8"), runs), encoding="utf-8")
 
 
 if __name__ == "__main__":

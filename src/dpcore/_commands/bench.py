@@ -38,6 +38,7 @@ Groups for --only:
     distributions   releases of distributions and private tests, beside NumPy
     minimax         estimates of the minimax engine, beside NumPy
     threads         several threads, beside one and beside a copy by as many
+    interactive     the first answer of a process, questions about small tables, new parameters, beside DuckDB and the key
     start           start-up of Python with dpcore and of the command, beside importing NumPy
     tables          jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables
     interop         dpcore under other tools, beside what they do themselves; only by --only interop

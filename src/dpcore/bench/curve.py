@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
-from dpcore.bench._peers.noise import geometric_difference, laplace, plain_normal, rounded_normal
+from dpcore.bench._peers.noise import geometric_difference, laplace, noise_peers, plain_normal, rounded_normal
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
 from dpcore.bench.noise import Case, cases, check_answer
 
@@ -21,6 +21,7 @@ CHECKED = 1 << 12
 """Least number of values whose mean and variance are checked."""
 FEW = (1, 16, 64, 128, 256, 1024, 1 << 14)
 """Sizes of a quick run: enough of them to see from where on dpcore is faster than NumPy."""
+MKL, BESIDE_MKL = "MKL inversion (SFMT)", (1 << 10, 1 << 20)
 LARGE = 1 << 22
 """From this size on a call takes long, and a row gets more time."""
 
@@ -83,8 +84,13 @@ def _point(case: Case, n: int) -> Benchmark:
         group="curve", name=case.name, size=n, inputs=partial(case.arrays, n), ours=case.on(1), check=check,
         character="call" if n <= 1024 else "cache" if n <= 1 << 15 else "memory",
         weight=4.0 if n > LARGE else 0.5,
-        sides=(Side(name="NumPy, unsafe", prepare=unsafe), *_needed(case, n)),
+        sides=(Side(name="NumPy, unsafe", prepare=unsafe), *_by_mkl(case, n), *_needed(case, n)),
     )  # fmt: skip
+
+
+def _by_mkl(case: Case, n: int) -> Iterable[Side]:
+    """MKL's inversion, the fastest way to a normal float, at sizes that speed is asked about."""
+    return (peer for peer in noise_peers(case.name, case.scale) if peer.name == MKL) if n in BESIDE_MKL else ()
 
 
 def curve_benchmarks(plan: Plan) -> Iterator[Benchmark]:

@@ -16,6 +16,8 @@ ROWS, AGES, VISITS, COST, QUARTILES = QUERIES
 FAR = 100
 """Rows by which a count may be off; noise of scale 2 is further off with probability below 10^-20."""
 
+MOST_PAID = 1000
+
 
 def frame_of(library: str, path: Path) -> Any:
     """The rows of a Parquet file as a frame.
@@ -167,3 +169,49 @@ def check_answers(rows: int, exact: Callable[[], Sequence[Any]], result: Sequenc
     for name, answer, true, limit in zip(names, found, truth, limits, strict=True):
         if np.abs(np.asarray(answer, np.float64) - np.asarray(true, np.float64)).max() > limit:
             raise AssertionError(f"{name}: the answer is wrong")
+
+
+def averaging_groups(rows: int, groups: int) -> tuple[Any, Work]:
+    """Return a frame of polars and the work of asking for the mean of each of its groups.
+
+    Parameters
+    ----------
+    rows, groups : int
+        How many.
+    """
+    import polars as pl
+
+    from dpcore import PrivateTable
+
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame({"person": rng.integers(0, groups, rows), "pay": rng.uniform(0.0, MOST_PAID, rows)})
+    table = PrivateTable(frame)
+    return frame, lambda: table.group_by("person", groups=range(groups)).mean("pay", lower=0, upper=MOST_PAID, epsilon=1.0)
+
+
+def averaged_by_polars(frame: Any) -> Work:
+    """Return the work of polars that averages the groups without noise.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Of `averaging_groups`.
+    """
+    import polars as pl
+
+    return lambda: frame.lazy().group_by("person").agg(pl.col("pay").clip(0, MOST_PAID).mean()).collect()
+
+
+def check_groups(frame: Any, result: Any) -> None:
+    """Raise if the average of the groups' means is far from the mean of the rows.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Of `averaging_groups`.
+    result : object
+        Of `PrivateTable.mean`.
+    """
+    means = np.asarray(result.value, np.float64)
+    if len(means) != frame["person"].max() + 1 or abs(np.median(means) - MOST_PAID / 2) > MOST_PAID / 10:
+        raise AssertionError("groups: the means are wrong")

@@ -7,12 +7,26 @@ from functools import partial
 from typing import Any
 
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
-from dpcore.bench.frames import answering, asking, by_diffprivlib, check_answers, frame_of
+from dpcore.bench.frames import (
+    answering,
+    asking,
+    averaged_by_polars,
+    averaging_groups,
+    by_diffprivlib,
+    check_answers,
+    check_groups,
+    frame_of,
+)
 from dpcore.bench.tables import COUNTED, GROUPED, PIECE, ROWS_PER_UNIT, Files
 
 Row = Callable[..., Benchmark]
 COPIED = "pyarrow reads and writes the private table"
 READ = "pyarrow reads the columns"
+COLUMNS = ["visits", "age", "cost"]
+"""Those of the five queries."""
+BY_POLARS = "polars averages the groups"
+ROWS_OF_GROUPS, MANY_GROUPS = 10**6, (10**5, 10**6)
+"""Rows of a frame, and groups of it, but for runs that only try whether everything works."""
 ONE_FILE = "itself on one file"
 AGGREGATED = "DuckDB aggregates the units"
 WITHOUT_GROUPS = "itself without groups"
@@ -84,10 +98,9 @@ def _whole_tables(files: Files, row: Row) -> Iterator[Benchmark]:
         _bound("pyarrow reads the table", lambda made: made.reading(lambda: made.table), judges=False),
         check=partial(_check_private, files),
     )  # fmt: skip
-    columns = ["visits", "age", "cost"]
     yield row(
         "dpcore release, 5 queries", files.rows, lambda made: made.releasing(),
-        _bound(READ, lambda made: made.reading(lambda: made.table, columns)), check=check_release,
+        _bound(READ, lambda made: made.reading(lambda: made.table, COLUMNS)), check=check_release,
     )  # fmt: skip
     yield row(
         "dpcore release, where, a mean by 2 columns", files.rows, lambda made: made.releasing_cells(),
@@ -114,6 +127,14 @@ def _shapes(files: Files, row: Row, cores: int) -> Iterator[Benchmark]:
     yield row(
         f"dpcore privatize, {files.columns:,} columns", files.wide_rows, lambda made: made.privatizing_wide(),
         _bound(COPIED, lambda made: made.copying(lambda: made.private_wide, in_our_encodings=False)),
+    )  # fmt: skip
+    yield row(
+        f"dpcore release, {files.files:,} files", files.files * PIECE, lambda made: made.releasing(made.folder_of_files),
+        _bound(READ, lambda made: made.reading_files(COLUMNS)), check=partial(check_count, files.files * PIECE),
+    )  # fmt: skip
+    yield row(
+        f"dpcore release, {files.files:,} files, units", files.files * PIECE, lambda made: made.releasing_files_of_units(),
+        _bound(READ, lambda made: made.reading_files([*COLUMNS, "person"])),
     )  # fmt: skip
     shards: int | str = "auto" if files.rows >= SHARDED_ROWS else max(2, cores)
     yield row(
@@ -156,6 +177,18 @@ def _frames(files: Files, row: Row) -> Iterator[Benchmark]:
         )  # fmt: skip
 
 
+def _groups(files: Files, row: Row) -> Iterator[Benchmark]:
+    """A mean by many groups of a frame."""
+    rows = min(files.rows, ROWS_OF_GROUPS)
+    for groups in MANY_GROUPS:
+        few = max(1, groups * rows // ROWS_OF_GROUPS)
+        yield row(
+            f"PrivateTable of polars, a mean by {few:,} groups", rows, lambda made: made[1],
+            _bound(BY_POLARS, lambda made: averaged_by_polars(made[0]), package="polars"),
+            check=lambda made, result: check_groups(made[0], result), package="polars", inputs=partial(averaging_groups, rows, few),
+        )  # fmt: skip
+
+
 def _asking(library: str, made: Files) -> Work:
     return asking(frame_of(library, made.tenth))
 
@@ -180,11 +213,12 @@ def table_benchmarks(plan: Plan) -> Iterator[Benchmark]:
 
     def row(name: str, size: int, ours: Prepare, *sides: Side, package: str = "pyarrow", **more: Any) -> Benchmark:
         return Benchmark(
-            group="tables", name=name, size=size, unit="row", threads=plan.cores, inputs=lambda: files, ours=ours, sides=sides,
-            character="whole", weight=10.0, package=package, **more,
+            group="tables", name=name, size=size, unit="row", threads=plan.cores, ours=ours, sides=sides, character="whole", weight=10.0,
+            package=package, **{"inputs": lambda: files} | more,
         )  # fmt: skip
 
     yield from _whole_tables(files, row)
     yield from _shapes(files, row, plan.cores)
     yield from _units(files, row)
     yield from _frames(files, row)
+    yield from _groups(files, row)

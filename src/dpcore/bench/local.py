@@ -87,6 +87,8 @@ def local_cases() -> tuple[LocalCase, ...]:
         LocalCase("SubsetSelection k=128", local.SubsetSelection(EPSILON, k=128), np.int64, 0.1),
         LocalCase("SubsetSelection k=1024", local.SubsetSelection(EPSILON, k=1024), np.int64, 0.01),
         LocalCase(HASHED, local.LocalHashing(EPSILON, k=1024), np.int64, 0.1),
+        LocalCase("LocalHashing k=16", local.LocalHashing(EPSILON, k=16), np.int64, 1),
+        LocalCase("HadamardResponse k=16", local.HadamardResponse(EPSILON, k=16), np.int64, 1),
         LocalCase("HadamardResponse k=1024", local.HadamardResponse(EPSILON, k=1024), np.int64, 0.1),
         LocalCase(POINTS, local.ProjectiveGeometryResponse(EPSILON, k=1024), np.int64, 0.1),
         *(

@@ -24,6 +24,7 @@ GROUPS: dict[str, str] = {
     "distributions": "releases of distributions and private tests, beside NumPy",
     "minimax": "estimates of the minimax engine, beside NumPy",
     "threads": "several threads, beside one and beside a copy by as many",
+    "interactive": "the first answer of a process, questions about small tables, new parameters, beside DuckDB and the key",
     "start": "start-up of Python with dpcore and of the command, beside importing NumPy",
     TABLES: "jobs on files and questions about frames, beside pyarrow and DuckDB; only by --only tables",
     INTEROP: "dpcore under other tools, beside what they do themselves; only by --only interop",
@@ -33,7 +34,7 @@ GROUPS: dict[str, str] = {
 
 def _makers(group: str) -> tuple[Maker, ...]:
     """What makes the benchmarks of a group; their modules are imported when they are asked for."""
-    from dpcore.bench import calls, curve, distributions, interop, jobs, local, means, minimax, noise, selection, startup
+    from dpcore.bench import calls, curve, distributions, interactive, interop, jobs, local, means, minimax, noise, selection, startup
 
     makers: dict[str, tuple[Maker, ...]] = {
         "calls": (calls.call_benchmarks,),
@@ -47,6 +48,7 @@ def _makers(group: str) -> tuple[Maker, ...]:
         "threads": (
             noise.thread_benchmarks, local.local_thread_benchmarks, selection.selection_thread_benchmarks, means.sum_thread_benchmarks,
         ),
+        "interactive": (interactive.interactive_benchmarks,),
         "start": (startup.start_benchmarks,),
         TABLES: (jobs.table_benchmarks,),
         INTEROP: (interop.interop_benchmarks,),

@@ -23,6 +23,9 @@ SHAPES = ("near-tied", "tied", "ascending", "descending", "separated")
 SHAPED = ("top_s gumbel, s=100", "top_s peeling, s=100", "noisy_argmax laplace", "permute_and_flip")
 """Cases that run on all shapes."""
 
+FEW_SCORES = 10**5
+"""Scores that stay in the cache."""
+
 
 @dataclass(frozen=True)
 class SelectionCase:
@@ -209,6 +212,8 @@ def selection_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     """
     for case in selection_cases():
         yield _choosing(case, case.size(plan.size))
+        if case.name.startswith("noisy_argmax") and plan.size > FEW_SCORES:
+            yield _choosing(case, FEW_SCORES)
         for shape in SHAPES if case.name in SHAPED else ():
             yield _shaped(case, shape, case.size(plan.size // 10))
     yield _partitions(plan.size)

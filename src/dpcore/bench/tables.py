@@ -15,7 +15,9 @@ import numpy as np
 from dpcore.bench.benchmark import Work
 
 PIECE = 1000
-"""Rows of a small row group."""
+"""Rows of a small row group, and of a small file."""
+MANY_FILES = 2000
+"""Files of a folder, but for runs that only try whether everything works."""
 WIDE = 5000
 """Columns of a wide table, but for runs that only try whether everything works."""
 MOST_WIDE_ROWS = 10_000
@@ -66,6 +68,7 @@ class Files:
     def __init__(self, rows: int) -> None:
         self.rows = rows
         self.few = max(1, rows // 10)
+        self.files = max(2, min(MANY_FILES, rows // PIECE))
         self.columns = WIDE if rows >= 100 * WIDE else 10
         self.wide_rows = max(1, min(MOST_WIDE_ROWS, 4 * rows // self.columns))
 
@@ -90,6 +93,22 @@ class Files:
     def tenth(self) -> Path:
         """The first tenth of the table, in large row groups."""
         return self._rows("tenth", self.few)
+
+    @cached_property
+    def folder_of_files(self) -> Path:
+        """The first rows of the table, in many files of `PIECE` rows, with units of `ROWS_PER_UNIT` rows each."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        from dpcore.bench.rows import row_group
+
+        folder = self.folder / "many"
+        folder.mkdir()
+        for number in range(self.files):
+            start, stop = number * PIECE, (number + 1) * PIECE
+            rows = row_group(start, stop).append_column("person", pa.array(np.arange(start, stop) // ROWS_PER_UNIT))
+            pq.write_table(rows, folder / f"{number:05d}.parquet", compression="zstd")
+        return folder
 
     def _rows(self, name: str, rows: int, **more: int) -> Path:
         from dpcore.bench.rows import make_rows
@@ -162,6 +181,21 @@ class Files:
     def releasing(self, source: Path | None = None) -> Work:
         """Return the work of `dpcore release`, with five queries."""
         return self._releasing(self.table if source is None else source, QUERIES, {})
+
+    def releasing_files_of_units(self) -> Work:
+        """Return the work of a release from many files that protects units."""
+        return self._releasing(self.folder_of_files, QUERIES, {"unit": "person", "max_rows_per_unit": ROWS_PER_UNIT})
+
+    def reading_files(self, columns: list[str]) -> Work:
+        """Return the work of pyarrow that reads columns of many files, one after another."""
+        import pyarrow.parquet as pq
+
+        paths = sorted(self.folder_of_files.iterdir())
+
+        def work() -> int:
+            return sum(pq.read_table(path, columns=columns).num_rows for path in paths)
+
+        return work
 
     def releasing_units(self, limit: int, *, grouped: bool) -> Work:
         """Return the work of a release of a count in which so many rows, or groups, of each unit take part."""

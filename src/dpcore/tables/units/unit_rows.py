@@ -21,7 +21,7 @@ from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
 from dpcore.tables.sql.derivation import Derivation
 from dpcore.tables.types.whole_arrays import decoded
-from dpcore.tables.units.by_unit import NAMELESS, PARTS, ByUnit
+from dpcore.tables.units.by_unit import NAMELESS, ByUnit
 from dpcore.tables.units.contributions import Reading, compared, in_background, named_again
 from dpcore.tables.units.spills import Spill
 
@@ -310,27 +310,21 @@ class _Making:
     def _make_each(self, parts: ByUnit) -> None:
         from dpcore.tables.sql.database import opened
 
-        workers = min(self._threads, AGGREGATING_THREADS)
+        workers, asked = min(self._threads, AGGREGATING_THREADS), [*parts.filled(), NAMELESS]
         with opened() as database, ThreadPoolExecutor(workers) as pool:
             # A connection has one statement at a time, and each its own threads.
-            for done, batches in enumerate(pool.map(lambda part: self._of_part(database, parts, part), range(PARTS + 1)), 1):
+            for done, batches in enumerate(pool.map(lambda part: self._of_part(database, parts, part), asked), 1):
                 for batch in batches:
                     self._found.add(batch)
-                self.reading.done = min((1 + done / PARTS) / 2, UNFINISHED)
+                self.reading.done = min((1 + done / len(asked)) / 2, UNFINISHED)
 
     def _of_part(self, whole: duckdb.DuckDBPyConnection, parts: ByUnit, part: int) -> list[pa.RecordBatch]:
         self.reading.check()
         pieces = parts.pieces(part)
         with whole.cursor() as database:
             # Rows that name no unit are units of their own: no piece needs another one.
-            wholes: Iterable[Iterable[pa.RecordBatch]] = ([piece] for piece in pieces) if part == NAMELESS else _unless_empty(pieces)
+            wholes: Iterable[Iterable[pa.RecordBatch]] = ([piece] for piece in pieces) if part == NAMELESS else [pieces]
             return [made for whole in wholes for made in self._recipe.made(database, _stream(whole))]
-
-
-def _unless_empty(pieces: Iterator[pa.RecordBatch]) -> Iterator[Iterable[pa.RecordBatch]]:
-    first = next(pieces, None)
-    if first is not None:
-        yield itertools.chain([first], pieces)
 
 
 def _stream(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
