@@ -389,7 +389,6 @@ def float_noise(
     constant = rng is not None and is_constant_work(rng)
     if type(scale) is not float:
         scale = _single(scale)
-    low, high = FLOAT_SCALE
     short = None
     if type(scale) is float and (grid is None or type(grid) is float):
         short = _short_float(kind, scale, grid, bounds)

@@ -199,7 +199,7 @@ static void store_reports(const dpk_response *call, char *to, const uint64_t *re
     if (ragged > bytes) ragged = bytes;
     memcpy(to, from, ragged);
     size_t words = (bytes - ragged) / 8, rest = (bytes - ragged) % 8;
-    if (words) dpk_store_past_cache(to + ragged, words, from + ragged);
+    if (words) call->kernels->noise.past_cache(to + ragged, words, from + ragged);
     memcpy(to + bytes - rest, from + bytes - rest, rest);
 }
 

@@ -116,7 +116,7 @@ class FrequencyOracle(LocalMechanism, Generic[Single, Many]):
         """Call the kernel."""
 
     def _constant_reports(
-        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+        self, codes: npt.NDArray[np.int64], position: _backend.Position, threads: int | None, shape: tuple[int, ...], dtype: Any
     ) -> npt.NDArray[Any]:
         """The reports of codes in [0, k) with work that depends on k and on their number alone."""
         raise NotImplementedError

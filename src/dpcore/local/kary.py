@@ -128,7 +128,7 @@ class KaryResponse(FrequencyOracle[int, npt.NDArray[Any]]):
     HAS_CONSTANT_WORK = True
 
     def _constant_reports(
-        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+        self, codes: npt.NDArray[np.int64], position: _backend.Position, threads: int | None, shape: tuple[int, ...], dtype: Any
     ) -> npt.NDArray[Any]:
         moved = _backend.constant_shifts(
             self.k, complement(one_of(self.epsilon, self.k).times(self.k - 1)), codes, position, threads=threads

@@ -142,7 +142,7 @@ class UnaryEncoding(FrequencyOracle[npt.NDArray[np.uint8], npt.NDArray[np.uint8]
     HAS_CONSTANT_WORK = True
 
     def _constant_reports(
-        self, codes: npt.NDArray[np.int64], position: StreamPosition, threads: int | None, shape: tuple[int, ...], dtype: Any
+        self, codes: npt.NDArray[np.int64], position: _backend.Position, threads: int | None, shape: tuple[int, ...], dtype: Any
     ) -> npt.NDArray[Any]:
         p, q = self._probabilities()
         bits = _backend.wiped_empty((codes.size, self.k), np.uint8)
