@@ -124,8 +124,8 @@ cdef class Choice(Views):
     cdef dpk_constant_choice call
     cdef Digits digits
 
-    def __cinit__(self, Digits digits not None, scores, key, uint32_t nonce, uint64_t first_element, int cipher, *, double grid, double least,
-                  double most, double largest, double largest_low):
+    def __cinit__(self, Digits digits not None, scores, key, uint32_t nonce, uint64_t first_element, int cipher, *, double grid,
+                  double least, double most, double largest, double largest_low):
         memset(&self.call, 0, sizeof(dpk_constant_choice))
         self.digits = digits
         self.call.kernels = level()

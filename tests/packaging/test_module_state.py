@@ -17,6 +17,7 @@ CACHE = "functools.lru_cache locks itself; keys are all that determine the value
 CONSTANT = "made at import, changed by nothing"
 ALLOWED = {
     "_backend/levels.py": {"_forced_cipher": "read from the environment at import, then constant"},
+    "_backend/constant.py": {"_digits()": CACHE, "_shift_digits()": CACHE, "_two_digits()": CACHE},
     "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE},
     "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
     "_backend/response.py": {"_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE, "bounded_law()": CACHE},
@@ -34,6 +35,7 @@ ALLOWED = {
     "_processes.py": {"_forks": "counted by the one thread that a child of fork begins with"},
     "_disk/stores.py": {"_connected()": "functools.lru_cache locks itself; keys are a bucket and settings; threads share what it keeps"},
     "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
+    "_exact/digits.py": dict.fromkeys(("_base()", "gaussian()", "geometric()", "laplace()"), f"{CACHE}; the lists are only read"),
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
     "_exact/probability.py": {"HALF": CONSTANT}
     | dict.fromkeys(("_floor()", "_nearest()", "complement()", "inclusion()", "logistic_complement()", "one_of()"), CACHE),

@@ -1,8 +1,9 @@
-"""Does a call's time depend on what it draws or holds? Welch's test between two classes of calls in random order (Reparaz et al., 2017).
+"""Does a call's time depend on what it draws or holds? Welch's test between two classes of calls (Reparaz, Balasch & Verbauwhede, 2017).
 
-One class has one key and one record, the key chosen to be slow; the other has fresh keys and records. Both read theirs from arrays of one
-size and copy them to one place before the clock starts: the least work that depends on a value, even before, warms what a call then uses.
-Slow calls, which the system has interrupted, are cropped at several quantiles of both classes together.
+The calls are in random order. One class has one key and one record, the key chosen to be slow; the other has fresh keys and records. Both
+read theirs from arrays of one size and copy them to one place before the clock starts: the least work that depends on a value, even
+before, warms what a call then uses. Slow calls, which the system has interrupted, are cropped at several quantiles of both classes
+together.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def check_constant_dtype(name: str, values: Array) -> None:
     """Refuse types whose conversion takes longer for some numbers: subnormal ones, and integers beyond int64."""
     if values.dtype in (np.float32, np.float16, np.uint64):
         raise ParameterTypeError(
-            f"{name} must be of float64 or of integers up to int64 for constant work, got {values.dtype.name}; converting them takes longer "
+            f"{name} must be of float64 or of integers up to int64 for constant work, got {values.dtype.name}; conversions take longer "
             "for some numbers than for others, so do it where nobody measures the time"
         )
 
