@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 
 Measure = Literal["rmse", "width", "power"]

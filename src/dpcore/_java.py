@@ -11,9 +11,9 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 
 OLDEST_SPARK = (3, 5)

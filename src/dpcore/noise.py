@@ -434,14 +434,15 @@ def int_noise(
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _integer_array(array, bounds)
-    each = None if constant else _backend.numbered_scales(scale, low, high, array.shape)
-    scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
     within = None if bounds is None else _backend.Bounds(*bounds)
     if constant:
+        scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False)
         result = _backend.constant_noise(kind, array, scales, None, stream.position, out=out, threads=threads, bounds=within)
     else:
-        result = _backend.int_noise(kind, array, scales, stream.position(), out=out, threads=threads, bounds=within)
+        each = _backend.numbered_scales(scale, low, high, array.shape)
+        laws = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
+        result = _backend.int_noise(kind, array, laws, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_real
 
 if TYPE_CHECKING:

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, overload
 
 import pytest
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from dpcore.audit import AuditResult

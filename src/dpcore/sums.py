@@ -9,7 +9,6 @@ integers, without error. So the result does not depend on the order, on threads 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_real, check_scale, check_threads
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.noise import FLOAT_SCALE

@@ -8,8 +8,8 @@ import pytest
 
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query.encoders import Clamped
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.sql import derivation
 from dpcore.tables.sql.derivation import Deriving
 from support.jobs import toml, write_table

@@ -372,7 +372,7 @@ def test_an_input_that_changes_between_the_two_passes(place, monkeypatch, change
     texts = {"grows": row * 103, "shrinks": row * 90, "other": "2,1.5\n" * 100, "replaced": "2,1.5\n" * 100}
     place.source.write_text("person,n\n" + row * 100)
     place.write_release({"x": {"kind": "sum", "column": "n", "lower": 0, "upper": 2}}, privacy={"unit": "person", "max_rows_per_unit": 2})
-    passes = importlib.import_module("dpcore.query.local_backend")
+    passes = importlib.import_module("dpcore.tables.units.units")
     choose_rows = passes.choose_rows
 
     def choose_and_change(*arguments, **options):

@@ -128,7 +128,7 @@ def test_records_of_several_words_are_apart() -> None:
 def test_nonces_of_a_job_are_apart() -> None:
     """Draw i of query q has the nonce q + DRAWS·i; rows and groups have the last two. For a million draws a query."""
     pytest.importorskip("pyarrow")
-    from dpcore.query.plan import DRAWS
+    from dpcore.query.draws import DRAWS
     from dpcore.tables.units.row_random_bits import GROUP_NONCE, ROW_NONCE
 
     q, p, i, j = z3.Ints("q p i j")

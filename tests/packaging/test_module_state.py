@@ -34,7 +34,7 @@ ALLOWED = {
     "_version.py": {"code_digest()": "functools.lru_cache locks itself; it keeps a text that follows from the installed files"},
     "_processes.py": {"_forks": "counted by the one thread that a child of fork begins with"},
     "_disk/stores.py": {"_connected()": "functools.lru_cache locks itself; keys are a bucket and settings; threads share what it keeps"},
-    "_exact/elementary.py": {"_TABLE": CONSTANT, "_even_bernoulli()": CACHE},
+    "_exact/elementary.py": dict.fromkeys(("_even_bernoulli()", "_ln2()", "_pi()", "_table()"), CACHE),
     "_exact/digits.py": dict.fromkeys(("_base()", "gaussian()", "geometric()", "laplace()"), f"{CACHE}; the lists are only read"),
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
     "_exact/probability.py": {"HALF": CONSTANT}

@@ -1,7 +1,9 @@
-"""What is loaded by `import dpcore` and by a command that only has to print its help; and that a signal waits while a command loads."""
+"""What `import dpcore`, a first question and each command load, one that only has to print its help above all; a signal waits meanwhile."""
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import subprocess
 import sys
@@ -9,6 +11,7 @@ import sys
 import pytest
 
 import dpcore
+from dpcore._lazy import uncollected
 
 HEAVY = {"clarabel", "duckdb", "jinja2", "matplotlib", "pandas", "polars", "pyarrow", "pydantic", "rich", "scipy", "sqlite3"}
 """Packages that take long to load, or that only some work needs."""
@@ -154,6 +157,8 @@ def test_a_command_loads_its_own_rooms_only(tmp_path, monkeypatch):
         rooms = {name.split(".")[1] for name in modules if name.startswith("dpcore.")}
         assert {room for room in rooms if not room.startswith("_")} - {"cli"} <= ROOMS[line], line
         assert not modules & {"duckdb", "pandas", "matplotlib", "jinja2", "clarabel", "polars"}, line
+    assert len(own(found["release release.toml"])) <= RELEASE_MODULES
+    assert within(counts(RUN, "release", "release.toml", "--overwrite"))
     kinds = {name.rpartition(".")[2] for name in found["release release.toml"] if name.startswith("dpcore.query.kinds.")}
     assert kinds == {"base", "mean"}
 
@@ -163,6 +168,106 @@ def test_a_room_too_much_would_be_found(tmp_path, monkeypatch):
     pytest.importorskip("pydantic")
     found = loaded("import dpcore.query.kinds as kinds; dict(kinds.KINDS)")
     assert found > {f"dpcore.query.kinds.{name}" for name in ("base", "mean", "count", "synthetic", "top")}
+
+
+# The first question
+
+QUESTION = """
+import pyarrow as pa
+numbers = pa.Int64Array.from_buffers(pa.int64(), 1000, [None, pa.py_buffer(bytes(8000))])
+from dpcore import PrivateTable
+PrivateTable(pa.RecordBatch.from_arrays([numbers], ["x"])).mean("x", lower=0, upper=1, epsilon=1.0)
+"""
+"""A pyarrow table that is made without pandas, which pyarrow itself would load."""
+COUNTED = """
+{}
+import json, sys
+from dpcore.tables.fields import Section
+
+def models(of):
+    return [each for sub in of.__subclasses__() for each in (sub, *models(sub))]
+
+named = [each for name, module in list(sys.modules.items()) if name.startswith("dpcore.") for each in vars(module).values()]
+classes = {{each for each in named if isinstance(each, type) and "__dataclass_fields__" in vars(each)}}
+written = [each for each in classes if type(vars(each)["__init__"]).__name__ == "function"]
+built = [each for each in models(Section) if each.__pydantic_complete__]
+print(json.dumps([len(models(Section)), len(built), len(classes), len(written)]), file=sys.__stderr__)
+"""
+
+
+QUESTION_MODULES, RELEASE_MODULES = 140, 190
+MODELS, BUILT, CLASSES, WRITTEN = 30, 6, 110, 60
+"""What a question or a release may load, with room for a few; a room too much has more."""
+
+
+def own(modules: set[str]) -> set[str]:
+    """The modules of the package, by their names in it."""
+    return {name.removeprefix("dpcore.") for name in modules if name.startswith("dpcore.")}
+
+
+def counts(program: str, *arguments: str) -> list[int]:
+    """Models of jobs, those whose validators are built, dataclasses, and those whose `__init__` is written, in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", COUNTED.format(program), *arguments], capture_output=True, text=True, check=True)
+    return json.loads(done.stderr.splitlines()[-1])
+
+
+def within(found: list[int]) -> bool:
+    return all(0 < each <= most for each, most in zip(found, (MODELS, BUILT, CLASSES, WRITTEN), strict=True))
+
+
+def test_a_plain_question_loads_what_it_needs():
+    """Nothing of files, of other kinds, of other frames, of ledgers or of pages, and no library that it can do without."""
+    pytest.importorskip("pydantic")
+    pytest.importorskip("pyarrow")
+    found = loaded(QUESTION)
+    assert not found & ((HEAVY - {"pyarrow", "pydantic"}) | {"click", "difflib", "glob", "numpy.random"})
+    modules = own(found)
+    assert len(modules) <= QUESTION_MODULES, sorted(modules)
+    assert {name for name in modules if name.startswith("query.kinds.")} == {"query.kinds.base", "query.kinds.mean"}
+    rooms = (
+        "accounting.ledger",
+        "frames.pandas_source",
+        "local",
+        "tables.discovery",
+        "tables.output.publication",
+        "tables.sources",
+        "tables.units",
+    )
+    assert not [name for name in modules if name.startswith(rooms)]
+
+
+def test_a_plain_question_builds_what_it_needs():
+    pytest.importorskip("pydantic")
+    pytest.importorskip("pyarrow")
+    assert within(counts(QUESTION))
+
+
+def test_what_is_built_too_early_would_be_found():
+    pytest.importorskip("pydantic")
+    pytest.importorskip("pyarrow")
+    every_kind = f"{QUESTION}\nimport dpcore.query.kinds as kinds\nfor each in dict(kinds.QUERY_SECTIONS).values(): each.model_rebuild()"
+    models, built, *_ = counts(every_kind)
+    assert models > MODELS
+    assert built > BUILT
+
+
+def test_a_table_that_is_not_asked_loads_no_engine():
+    pytest.importorskip("pydantic")
+    pytest.importorskip("pyarrow")
+    modules = own(loaded(QUESTION.partition(".mean")[0]))
+    assert "frames.session" in modules
+    assert not [name for name in modules if name.startswith(("mechanisms", "query.plan", "query.request", "query.run"))]
+
+
+def test_the_collector_is_left_as_it_was():
+    pytest.importorskip("pydantic")
+    pytest.importorskip("pyarrow")
+    for before in ("enable", "disable"):
+        loaded(f"import gc\ngc.{before}()\n{QUESTION}\nassert gc.isenabled() is {before == 'enable'}")
+    with contextlib.suppress(ZeroDivisionError), uncollected():
+        assert not gc.isenabled()
+        _ = 1 / 0
+    assert gc.isenabled()
 
 
 SIGNALLED = """

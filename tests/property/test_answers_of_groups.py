@@ -13,8 +13,8 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.query.kinds import moments
 from dpcore.query.noise import APART, Draw
-from dpcore.query.plan import make_release_plan
 from dpcore.query.statistics import MomentsOfGroups
+from dpcore.query.written_plans import make_release_plan
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 from support.releases import release_text

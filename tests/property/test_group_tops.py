@@ -15,7 +15,7 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.errors import JobError
 from dpcore.query import plan as calibration
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import write_table
 from support.releases import release_text
 

@@ -15,8 +15,8 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.query import plan as calibration
 from dpcore.query.grids import EDGES, LOG_BINS, OCTAVES, WIDEST, bins_of, log_grid
-from dpcore.query.plan import make_release_plan
 from dpcore.query.private_bounds import rest_epsilon
+from dpcore.query.written_plans import make_release_plan
 from support.answers import between_bounds, parts_of
 from support.jobs import write_table
 from support.parts import losses

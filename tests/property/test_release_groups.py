@@ -12,7 +12,7 @@ import pytest
 
 from dpcore.batch import parse_release_job
 from dpcore.query import plan as calibration
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from support.answers import parts_of
 from support.jobs import write_table
 from support.parts import losses

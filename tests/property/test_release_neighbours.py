@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 from dpcore.batch import make_release_plan, parse_release_job
-from dpcore.query import local_backend as key_counts
+from dpcore.query import key_counts
 from dpcore.query.kinds.count import CountEstimator
 from dpcore.query.kinds.histogram import HistogramEstimator
 from dpcore.query.kinds.sum import SumEstimator, UnitSumEstimator

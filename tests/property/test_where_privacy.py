@@ -18,8 +18,9 @@ import pytest
 
 from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import read_column
-from dpcore.query.plan import contribution, make_release_plan
+from dpcore.query.plan import contribution
 from dpcore.query.sensitivity import Contribution
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.rows import Rows, RowsOfFile
 from dpcore.tables.sql.derivation import Passing
 from support.jobs import write_table

@@ -23,7 +23,7 @@ from dpcore import PrivateTable
 from dpcore.spark.part_input import PLACE, PartInput
 from dpcore.spark.reading import table_of
 from dpcore.spark.table_input import schema_of
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.pieces import Cut
 from dpcore.tables.sections import InputSection
 from support.cells.files import WORDS_OF_CSV

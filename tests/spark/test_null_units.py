@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.jobs.release_job import parse_release_job
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.spark import privatize, release
 from dpcore.spark.noise_plans import NoisePlan
 from dpcore.spark.noise_tasks import FILE, INDEX

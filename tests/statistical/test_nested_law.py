@@ -14,7 +14,7 @@ from scipy import stats
 from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.adding_up import LeastSquares
 from dpcore.query.nested_groups import Adjustment
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table
 from support.laws import ERROR_RATE

@@ -13,7 +13,7 @@ import pytest
 
 from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.kinds.sum import UnitSumEstimator
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table
 from support.kernels import Law

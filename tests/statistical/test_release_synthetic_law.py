@@ -18,7 +18,7 @@ from dpcore.jobs.release_job import parse_release_job
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.kinds.synthetic import cut
 from dpcore.query.made_rows import SyntheticTable, TableColumn
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.types.categories import declared_by
 from dpcore.testing import KeyedRandom
 from support.jobs import write_table

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.pieces import Cut
 from dpcore.tables.rows import read_rows
 from support.jobs import COLUMNS, read_table

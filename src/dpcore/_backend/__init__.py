@@ -1,25 +1,9 @@
 """The only package that imports the kernels: CPU level, threads, chunks, and the hand-over to the exact tier."""
 
-from dpcore._backend.channels import MOST_CELLS, ChannelTable, channel_response, guide_bits
-from dpcore._backend.constant import check_constant_dtype, constant_bits, constant_choice, constant_noise, constant_shifts
-from dpcore._backend.counts import (
-    HASH_PRIME,
-    add_code_counts,
-    code_counts,
-    code_counts_rows,
-    column_counts,
-    count_packed,
-    count_packed_rows,
-    count_true,
-    count_true_rows,
-    hash_codes,
-    pair_counts,
-    sign_sums,
-    support_counts,
-    walsh_hadamard,
-)
-from dpcore._backend.geometry import ProjectiveSpace, hyperplane_counts, line_law, projective_response
-from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from dpcore._backend.hooks import Testing
 from dpcore._backend.levels import available_levels, info, make_keystream, secure_cipher, select_level, selected_level
 from dpcore._backend.memory import Key, contiguous, filled, fresh_key, os_key, secure_position, separate, wiped_copy, wiped_empty
@@ -33,65 +17,101 @@ from dpcore._backend.noise import (
     short_float_call,
     short_int_call,
 )
-from dpcore._backend.partitions import Brackets, below_brackets
-from dpcore._backend.release import (
-    COSINE_GRID,
-    COSINE_LARGEST,
-    BandPaths,
-    band_paths,
-    choose_codes,
-    cosine_sums,
-    rounded_cosines,
-    sign_products,
-    step_weights,
-)
-from dpcore._backend.response import (
-    HADAMARD_REPORT,
-    HASHING_REPORT,
-    VECTOR_REPORT,
-    Law,
-    bounded_response,
-    bounding_law,
-    first_outside,
-    flip_answer,
-    flip_bools,
-    flip_law,
-    flip_packed,
-    hadamard_law,
-    hadamard_response,
-    hashing_law,
-    hashing_response,
-    kary_law,
-    kary_response,
-    sequential_quantile,
-    subset_law,
-    subset_response,
-    table_response,
-    unary_law,
-    unary_response,
-)
-from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
-from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
-from dpcore._backend.sums import add_grouped_sums, column_sums, grouped_pairs, merge_grouped_sums, moments, noisy_pairs
-from dpcore._backend.text import (
-    INSIDE_QUOTES,
-    START_OF_RECORD,
-    EncodedTexts,
-    TextRecords,
-    encode_objects,
-    end_of_record,
-    split_records,
-)
 from dpcore._backend.threads import default_threads, for_ranges
-from dpcore._backend.vectors import (
-    HypercubeLaw,
-    check_no_nan,
-    hypercube_law,
-    hypercube_response,
-    sampled_response,
-    sampling_law,
-)
 from dpcore._backend.words import GROUP, KernelWords, Position, call_words, derived_key, uniform_words
+from dpcore._lazy import found_in
+
+if TYPE_CHECKING:
+    from dpcore._backend.channels import MOST_CELLS, ChannelTable, channel_response, guide_bits
+    from dpcore._backend.constant import check_constant_dtype, constant_bits, constant_choice, constant_noise, constant_shifts
+    from dpcore._backend.counts import (
+        HASH_PRIME,
+        add_code_counts,
+        code_counts,
+        code_counts_rows,
+        column_counts,
+        count_packed,
+        count_packed_rows,
+        count_true,
+        count_true_rows,
+        hash_codes,
+        pair_counts,
+        sign_sums,
+        support_counts,
+        walsh_hadamard,
+    )
+    from dpcore._backend.geometry import ProjectiveSpace, hyperplane_counts, line_law, projective_response
+    from dpcore._backend.hash import HASH_KEY_BYTES, add_row_hashes, add_text_hashes
+    from dpcore._backend.partitions import Brackets, below_brackets
+    from dpcore._backend.release import (
+        COSINE_GRID,
+        COSINE_LARGEST,
+        BandPaths,
+        band_paths,
+        choose_codes,
+        cosine_sums,
+        rounded_cosines,
+        sign_products,
+        step_weights,
+    )
+    from dpcore._backend.response import (
+        HADAMARD_REPORT,
+        HASHING_REPORT,
+        VECTOR_REPORT,
+        Law,
+        bounded_response,
+        bounding_law,
+        first_outside,
+        flip_answer,
+        flip_bools,
+        flip_law,
+        flip_packed,
+        hadamard_law,
+        hadamard_response,
+        hashing_law,
+        hashing_response,
+        kary_law,
+        kary_response,
+        sequential_quantile,
+        subset_law,
+        subset_response,
+        table_response,
+        unary_law,
+        unary_response,
+    )
+    from dpcore._backend.search import WALK_LANES, first_wrong_counts, places, step_values, walk
+    from dpcore._backend.selection import NOISES, Selection, select_largest, select_peeled
+    from dpcore._backend.sums import add_grouped_sums, column_sums, grouped_pairs, merge_grouped_sums, moments, noisy_pairs
+    from dpcore._backend.text import INSIDE_QUOTES, START_OF_RECORD, EncodedTexts, TextRecords, encode_objects, end_of_record, split_records
+    from dpcore._backend.vectors import HypercubeLaw, check_no_nan, hypercube_law, hypercube_response, sampled_response, sampling_law
+else:
+    __getattr__ = found_in(
+        __name__,
+        {
+            "channels": "MOST_CELLS ChannelTable channel_response guide_bits",
+            "constant": "check_constant_dtype constant_bits constant_choice constant_noise constant_shifts",
+            "counts": (
+                "HASH_PRIME add_code_counts code_counts code_counts_rows column_counts count_packed count_packed_rows "
+                "count_true count_true_rows hash_codes pair_counts sign_sums support_counts walsh_hadamard"
+            ),
+            "geometry": "ProjectiveSpace hyperplane_counts line_law projective_response",
+            "hash": "HASH_KEY_BYTES add_row_hashes add_text_hashes",
+            "partitions": "Brackets below_brackets",
+            "release": (
+                "COSINE_GRID COSINE_LARGEST BandPaths band_paths choose_codes cosine_sums rounded_cosines sign_products step_weights"
+            ),
+            "response": (
+                "HADAMARD_REPORT HASHING_REPORT VECTOR_REPORT Law bounded_response bounding_law first_outside flip_answer "
+                "flip_bools flip_law flip_packed hadamard_law hadamard_response hashing_law hashing_response kary_law "
+                "kary_response sequential_quantile subset_law subset_response table_response unary_law unary_response"
+            ),
+            "search": "WALK_LANES first_wrong_counts places step_values walk",
+            "selection": "NOISES Selection select_largest select_peeled",
+            "sums": "add_grouped_sums column_sums grouped_pairs merge_grouped_sums moments noisy_pairs",
+            "text": "INSIDE_QUOTES START_OF_RECORD EncodedTexts TextRecords encode_objects end_of_record split_records",
+            "vectors": "HypercubeLaw check_no_nan hypercube_law hypercube_response sampled_response sampling_law",
+        },
+    )
 
 __all__ = [
     "COSINE_GRID",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from dpcore._backend import threads as sizes
 from dpcore._backend.levels import secure_cipher
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, uniform_words
+from dpcore._dataclasses import dataclass
 from dpcore._kernels import _release
 
 _BLOCK = 2**16

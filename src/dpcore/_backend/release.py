@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from dpcore._backend.memory import contiguous
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, uniform_words
+from dpcore._dataclasses import dataclass
 from dpcore._kernels import _release
 
 Counts = npt.NDArray[np.int64]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -17,6 +16,7 @@ from dpcore._backend.memory import wiped_empty
 from dpcore._backend.response import NAN, VECTOR_REPORT, Law, bounded_law, check_lanes, is_below, new_array, refuse_nan, tilted_at
 from dpcore._backend.threads import for_ranges
 from dpcore._backend.words import Position, call_words
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import Probability
 from dpcore._kernels import _response
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import shlex
-from dataclasses import dataclass
 from pathlib import Path
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 
 SCHEMES = ("s3", "gs", "abfs", "abfss")
@@ -118,6 +117,8 @@ def location_of(text: str) -> Location:
 def argument(path: object) -> str:
     """Write a path as an argument of a command line that a message proposes."""
     text = str(path)
+    import shlex
+
     return shlex.quote(f"./{text}" if text.startswith("-") else text)
 
 

@@ -15,10 +15,10 @@ import re
 import secrets
 import shutil
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk import stores
 from dpcore._disk.addresses import Address, Location
 from dpcore._disk.locks import OPEN_FILES_MOVE, try_lock

@@ -1,7 +1,7 @@
 """Elementary functions in integers: with a precision w, an integer X stands for X/2^w, and a unit is 2^-w.
 
-Everything is computed from the arguments alone. π and ln 2 are constants of the module, never changed after import; beyond their precision
-they are computed anew for each call. So threads share nothing that any of them writes. docs/exactness.md proves the bounds.
+Everything is computed from the arguments alone. π, ln 2 and a table of logarithms are kept from their first use on; two threads that need
+one at once find the same. Beyond their precision π and ln 2 are computed anew for each call. docs/exactness.md proves the bounds.
 """
 
 from __future__ import annotations
@@ -45,20 +45,28 @@ def _make_ln2(precision: int) -> int:
     return _combined([(36, 26), (-4, 4801), (16, 8749)], precision, alternating=False) // 2
 
 
-_PI, _LN2 = _make_pi(CONSTANT_BITS), _make_ln2(CONSTANT_BITS)
+@lru_cache(maxsize=1)
+def _pi() -> int:
+    return _make_pi(CONSTANT_BITS)
+
+
+@lru_cache(maxsize=1)
+def _ln2() -> int:
+    return _make_ln2(CONSTANT_BITS)
 
 
 def pi(precision: int) -> int:
     """π."""
-    return _PI >> (CONSTANT_BITS - precision) if precision <= CONSTANT_BITS else _make_pi(precision)
+    return _pi() >> (CONSTANT_BITS - precision) if precision <= CONSTANT_BITS else _make_pi(precision)
 
 
 def ln2(precision: int) -> int:
     """The natural logarithm of 2."""
-    return _LN2 >> (CONSTANT_BITS - precision) if precision <= CONSTANT_BITS else _make_ln2(precision)
+    return _ln2() >> (CONSTANT_BITS - precision) if precision <= CONSTANT_BITS else _make_ln2(precision)
 
 
-def _make_table() -> tuple[int, ...]:
+@lru_cache(maxsize=1)
+def _table() -> tuple[int, ...]:
     # ln(j/128) for 0 ≤ j ≤ 171, needed from 85 on: ln((j + 1)/j) = 2 atanh(1/(2j + 1))
     middle = 1 << _TABLE_STEP
     table = {middle: 0}
@@ -69,16 +77,13 @@ def _make_table() -> tuple[int, ...]:
     return tuple(table.get(j, 0) >> _GUARD for j in range(172))
 
 
-_TABLE = _make_table()
-
-
 def log(x: int, precision: int) -> int:
     """The logarithm of a number in [2/3, 4/3]."""
     if precision + _GUARD <= _TABLE_BITS:
         working = precision + _GUARD
         x <<= _GUARD
         nearest = (x + (1 << (working - _TABLE_STEP - 1))) >> (working - _TABLE_STEP)
-        return ((_TABLE[nearest] >> (_TABLE_BITS - working)) + _log_near_1((x << _TABLE_STEP) // nearest, working)) >> _GUARD
+        return ((_table()[nearest] >> (_TABLE_BITS - working)) + _log_near_1((x << _TABLE_STEP) // nearest, working)) >> _GUARD
     roots = 3 + isqrt(precision) // 5
     working = precision + roots + _GUARD
     x <<= working - precision

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from dpcore._dataclasses import dataclass
 
 Kind = Literal["laplace", "gaussian", "discrete_laplace", "discrete_gaussian"]
 SelectionNoise = Literal["gumbel", "exponential", "laplace"]

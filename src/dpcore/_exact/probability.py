@@ -7,10 +7,12 @@ enough of its bits decide a comparison.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from dpcore._exact.intervals import Interval

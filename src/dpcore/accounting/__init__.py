@@ -4,33 +4,61 @@ Every result is rounded towards privacy. An ε or δ is never below its true val
 of `compose` that suits your mechanisms, and how to keep a `Ledger`, are in docs/accounting.md.
 """
 
-from dpcore.accounting.best_rule import compose, delta_for_epsilon, epsilon_for_delta
-from dpcore.accounting.calibration import Calibration, calibrate, least_scale, max_queries
-from dpcore.accounting.concentrated import (
-    rho_bounded_range,
-    rho_gaussian,
-    rho_laplace,
-    rho_pure,
-    zcdp_delta,
-    zcdp_discrete_gaussian_scale,
-    zcdp_epsilon,
-    zcdp_rho,
-)
-from dpcore.accounting.gaussian_privacy import GaussianPrivacy, gdp, gdp_delta, gdp_epsilon, gdp_mu, mu_gaussian, mu_pure
-from dpcore.accounting.ledger import Budget, Entry, Ledger, Reservation
-from dpcore.accounting.loss_distributions import LossDistribution, pld
-from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
-from dpcore.accounting.scales import (
-    MAX_INTEGER_SENSITIVITY,
-    analytic_gaussian_scale,
-    classical_gaussian_scale,
-    discrete_gaussian_delta,
-    exact_discrete_gaussian_scale,
-    gaussian_delta,
-    laplace_scale,
-)
-from dpcore.accounting.shuffling import ShuffledReports, shuffled, shuffled_delta, shuffled_local_epsilon
-from dpcore.accounting.uses import Composition, Uses
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpcore._lazy import found_in
+
+if TYPE_CHECKING:
+    from dpcore.accounting.best_rule import compose, delta_for_epsilon, epsilon_for_delta
+    from dpcore.accounting.calibration import Calibration, calibrate, least_scale, max_queries
+    from dpcore.accounting.concentrated import (
+        rho_bounded_range,
+        rho_gaussian,
+        rho_laplace,
+        rho_pure,
+        zcdp_delta,
+        zcdp_discrete_gaussian_scale,
+        zcdp_epsilon,
+        zcdp_rho,
+    )
+    from dpcore.accounting.gaussian_privacy import GaussianPrivacy, gdp, gdp_delta, gdp_epsilon, gdp_mu, mu_gaussian, mu_pure
+    from dpcore.accounting.ledger import Budget, Entry, Ledger, Reservation
+    from dpcore.accounting.loss_distributions import LossDistribution, pld
+    from dpcore.accounting.rules import advanced, basic, optimal, optimal_heterogeneous, parallel
+    from dpcore.accounting.scales import (
+        MAX_INTEGER_SENSITIVITY,
+        analytic_gaussian_scale,
+        classical_gaussian_scale,
+        discrete_gaussian_delta,
+        exact_discrete_gaussian_scale,
+        gaussian_delta,
+        laplace_scale,
+    )
+    from dpcore.accounting.shuffling import ShuffledReports, shuffled, shuffled_delta, shuffled_local_epsilon
+    from dpcore.accounting.uses import Composition, Uses
+else:
+    __getattr__ = found_in(
+        __name__,
+        {
+            "best_rule": "compose delta_for_epsilon epsilon_for_delta",
+            "calibration": "Calibration calibrate least_scale max_queries",
+            "concentrated": (
+                "rho_bounded_range rho_gaussian rho_laplace rho_pure zcdp_delta zcdp_discrete_gaussian_scale zcdp_epsilon zcdp_rho"
+            ),
+            "gaussian_privacy": "GaussianPrivacy gdp gdp_delta gdp_epsilon gdp_mu mu_gaussian mu_pure",
+            "ledger": "Budget Entry Ledger Reservation",
+            "loss_distributions": "LossDistribution pld",
+            "rules": "advanced basic optimal optimal_heterogeneous parallel",
+            "scales": (
+                "MAX_INTEGER_SENSITIVITY analytic_gaussian_scale classical_gaussian_scale discrete_gaussian_delta "
+                "exact_discrete_gaussian_scale gaussian_delta laplace_scale"
+            ),
+            "shuffling": "ShuffledReports shuffled shuffled_delta shuffled_local_epsilon",
+            "uses": "Composition Uses",
+        },
+    )
 
 __all__ = [
     "MAX_INTEGER_SENSITIVITY",

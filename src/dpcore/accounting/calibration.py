@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_positive, check_sensitivity
 from dpcore.accounting._checks import MOST_USES, check_privacy, check_uses
 from dpcore.accounting.best_rule import compose

@@ -7,10 +7,10 @@ number and of coins. The squares μ² add up over adaptive uses. Source: Dong, R
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_positive, check_real, check_sensitivity
 from dpcore.accounting._checks import check_loss, check_noise_scale, check_nonnegative, check_open_delta
 from dpcore.privacy import Privacy, as_written, written_down

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.accounting._checks import check_delta, check_nonnegative
 from dpcore.accounting.uses import Uses, check_all_uses

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from dpcore._dataclasses import dataclass
 from dpcore._figures import drawn_on
 from dpcore._validation import check_choice, check_integer, check_positive
 from dpcore.accounting._checks import check_delta, check_loss, check_nonnegative, check_open_delta

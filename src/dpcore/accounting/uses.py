@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice
 from dpcore.accounting._checks import check_loss, check_uses
 from dpcore.errors import ParameterError, ParameterTypeError

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special
 
+from dpcore._dataclasses import dataclass
 from dpcore.audit._words import Piece, interval_words
 
 Array = npt.NDArray[Any]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import escaped, rows_table
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ import inspect
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcore import _backend, local, mechanisms, noise
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_unmasked
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from dpcore._dataclasses import dataclass
 
 MOST_PIECES, MOST_CODES = 6, 4
 """Intervals, and codes in words, that a description lists."""

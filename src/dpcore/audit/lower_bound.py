@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._proportions import greatest_probability, least_probability
 from dpcore._validation import check_integer, check_real
 from dpcore.audit._events import Candidate, Feature, Partition, best_candidate, normal_quantile, steadier

@@ -42,9 +42,10 @@ if TYPE_CHECKING:
     from dpcore.jobs.privatize_job import Job, load_job, parse_job
     from dpcore.jobs.privatize_plan import Plan, make_plan
     from dpcore.jobs.release_job import load_release_job, parse_release_job
-    from dpcore.query.plan import ReleasePlan, make_release_plan
+    from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob
     from dpcore.query.run import run as release
+    from dpcore.query.written_plans import make_release_plan
 
 __all__ = [
     "ColumnEstimate",
@@ -72,7 +73,8 @@ _PLACES = {
     **dict.fromkeys(("Summary", "privatize"), "dpcore.jobs.privatize"),
     **dict.fromkeys(("Job", "load_job", "parse_job"), "dpcore.jobs.privatize_job"),
     **dict.fromkeys(("Plan", "make_plan"), "dpcore.jobs.privatize_plan"),
-    **dict.fromkeys(("ReleasePlan", "make_release_plan"), "dpcore.query.plan"),
+    "ReleasePlan": "dpcore.query.plan",
+    "make_release_plan": "dpcore.query.written_plans",
     **dict.fromkeys(("load_release_job", "parse_release_job"), "dpcore.jobs.release_job"),
     "ReleaseJob": "dpcore.query.request",
     "release": "dpcore.query.run",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
+
+from dpcore._dataclasses import dataclass
 
 FASTEST = 0.1
 """Share of the turns of a block that count as undisturbed: other work on a machine only makes a turn longer."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
+
+from dpcore._dataclasses import dataclass
 
 Work = Callable[[], object]
 """What is timed: a call without arguments."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore.bench.bands import WIDEST, Ratio
 from dpcore.bench.machine import identity
 from dpcore.bench.results import Results, Row

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, local
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.estimates import ESTIMATE_PEERS, EstimatePeer, butterflies
 from dpcore.bench._peers.local import BOUNDS, EPSILON, PEERS, LocalPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import inference, sums
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.means import EPSILON, PEERS, RADIUS, MeanPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 from dpcore.bench.noise import copy

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.noise import noise_peers
 from dpcore.bench.benchmark import Benchmark, Plan, Prepare, Side, Work
 from dpcore.bench.scaling import thread_benchmark, thread_counts

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.bench.bands import Ratio, ratio_of
 from dpcore.bench.benchmark import Character, pip_line
 

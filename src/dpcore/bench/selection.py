@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, selection
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.selection import DELTA, EPSILON, PEERS, SENSITIVITY, SelectionPeer
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
 from dpcore.bench.scaling import thread_benchmark, thread_counts

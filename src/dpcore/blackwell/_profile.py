@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dpcore._backend import for_ranges
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

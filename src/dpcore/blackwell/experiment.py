@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import matrix_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real, check_threads
 from dpcore.blackwell import _products, _profile

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import matrix_table
 from dpcore.blackwell._deficiency import TOLERANCE, answers, distance
 from dpcore.blackwell.experiment import Experiment

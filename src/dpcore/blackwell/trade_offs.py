@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.accounting import gdp_delta
 from dpcore.blackwell.experiment import Experiment

@@ -8,7 +8,6 @@ open cases integers decide. Derivations: docs/exactness-ks.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.sampling import Uniform
 from dpcore.distributions._choices import Uniforms, decided
 

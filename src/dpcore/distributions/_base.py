@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_threads
 from dpcore.distributions._boxes import Box, Reals
 from dpcore.distributions._plots import density_html, draw_density

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer, check_real
 from dpcore.distributions._records import MOST_DIMENSIONS, check_rows, columns_of
 from dpcore.errors import ParameterError, ParameterTypeError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._validation import INTEGER_DTYPES, check_array, check_integer, check_threads
 from dpcore.distributions._boxes import Bounds, Box, Reals
 from dpcore.distributions._choices import Uniforms

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -17,6 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, ceiling, complement_exp, exp, floor, power_of_two
 from dpcore._exact.sampling import FIRST_PRECISION, Uniform, is_below
 from dpcore.distributions._bands import Band, Counts, Sums

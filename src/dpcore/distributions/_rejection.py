@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, exp
 from dpcore._exact.sampling import Uniform, is_below
 from dpcore._validation import check_integer

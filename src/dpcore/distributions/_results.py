@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._proportions import share_limits
 from dpcore._spread import check_confidence, half_width, standard_deviation, tail_of, tail_width
 from dpcore.accounting import laplace_scale

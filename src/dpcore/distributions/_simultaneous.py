@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._spread import chernoff_width, largest_sum_width, log_moments
 from dpcore.errors import ParameterError
 

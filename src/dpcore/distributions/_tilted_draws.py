@@ -9,7 +9,6 @@ is w₀·√(α² − ‖η‖²), by Cauchy and Schwarz. θ changes the number 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, sqrt
 from dpcore.distributions._boxes import Reals
 from dpcore.distributions._choices import Uniforms, unit_floats

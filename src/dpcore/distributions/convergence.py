@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table
 from dpcore._spread import check_confidence
 from dpcore._validation import check_choice, check_integer, check_positive, check_real

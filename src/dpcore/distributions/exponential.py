@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
@@ -16,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, selection
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, fraction_up
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real, check_sensitivity, check_threads
 from dpcore.distributions._boxes import Bounds, Box, Reals

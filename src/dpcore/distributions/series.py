@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore._spread import check_confidence, half_width, tail_of
 from dpcore._validation import check_integer, check_positive, check_threads

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_integer, check_positive, check_real
 from dpcore.distributions.smoothed import least_smoothing
 from dpcore.errors import ParameterError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -65,6 +64,8 @@ def refused_call(method: str, signature: inspect.Signature, args: Sequence[Any],
         from dpcore.tables.mistakes import RENAMED
 
         near = (RENAMED | MEANT).get(unknown.lower())
+        import difflib
+
         close = [near] if near in known else difflib.get_close_matches(unknown, known, n=1)
         advice = f" Did you mean {close[0]!r}?" if close else ""
         return ParameterTypeError(f"{method} has no argument {unknown!r}.{advice} It takes {', '.join(known)}")

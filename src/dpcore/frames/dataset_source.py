@@ -7,7 +7,7 @@ readers of files read the fragments, the plan sees the schema of each, and colum
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,11 +15,13 @@ import pyarrow as pa
 import pyarrow.dataset as pads
 from pyarrow import fs
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterError, StorageError
 from dpcore.frames.arrow_source import ArrowSource, read_batch, read_type
 from dpcore.frames.inputs import shielded
+from dpcore.tables.discovery import check_read_once
 from dpcore.tables.formats.table_columns import TableColumns
-from dpcore.tables.inputs import READERS, Inputs, check_read_once
+from dpcore.tables.inputs import Inputs, reader_of
 from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.plans import with_values
 from dpcore.tables.sources import Partitioned, SourceFile, Version, check_same, opened, version_of
@@ -175,7 +177,7 @@ class DatasetInput(Inputs):
         return opened(path, found) if _is_local(fragment) else _opened_elsewhere(path, fragment, found)
 
     def _reader(self, path: InputFile) -> Reader:
-        return READERS[FORMATS[type(self.fragments[path].format)]]
+        return reader_of(FORMATS[type(self.fragments[path].format)])
 
 
 def _columns(schema: pa.Schema, parts: Mapping[InputFile, Any]) -> TableColumns:

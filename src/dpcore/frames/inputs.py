@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError, StorageError
 from dpcore.frames.source import OwnInput, RemoteSource
 from dpcore.tables.formats.checked import checked

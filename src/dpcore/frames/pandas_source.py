@@ -9,12 +9,13 @@ type here: what its arrays give for some rows is up to them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.frames.arrow_source import no_type, read_array, read_type
 from dpcore.frames.objects import texts
 from dpcore.tables.pieces import FileInfo

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:

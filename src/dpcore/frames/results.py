@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import MOST, columns_table, escaped, rows_table
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated

@@ -8,9 +8,11 @@ import re
 import sys
 import threading
 import warnings
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
+from dpcore._lazy import uncollected
 from dpcore._processes import OneProcess
 from dpcore._validation import plain_number
 from dpcore.errors import BudgetError, DataError, JobError, ParameterError, UnusedEpsilonWarning
@@ -151,6 +153,8 @@ class Session:
 
     def check(self, limit: Limit | None = None) -> None:
         """Raise `JobError` if settings, or the accounting of a batch, contradict each other, or keyed noise would be charged."""
+        if limit is None and self._names_nothing:
+            return
         limit = Limit(UNSTATED, ANY_DELTA, self.accounting) if limit is None else limit
         bounds = {"max_rows_per_unit", "max_groups_per_unit"} & set(self.privacy)
         kind = "count_distinct" if self.privacy["unit"] != "row" and not bounds else "count"  # which needs no bound on rows
@@ -159,8 +163,16 @@ class Session:
             view = View(made={"per_unit": {"by": "any", "groups": ["any"]}})
         self.job([Question(view, {"kind": kind, "epsilon": limit.epsilon})], limit)
 
+    @property
+    def _names_nothing(self) -> bool:
+        """Whether all settings are those of a table that names none, which contradict nothing."""
+        named = (self.dataset, self.ledger, self.rng)
+        plain = self.privacy == {"unit": "row", "relation": "replace"} and self.accounting == "basic"
+        return plain and not isinstance(self.source, str) and all(each is None for each in named)
+
     def job(self, questions: Sequence[Question], limit: Limit | None = None) -> ReleaseJob:
         """The job that stands for some questions, within a limit if one is given."""
+        load_engine()
         from dpcore.query.request import checked_job
 
         if limit is None and any("weight" in question.entry for question in questions):
@@ -290,6 +302,14 @@ class Session:
         if positions[-1] >= MAX_QUERIES:
             raise ParameterError(f"a KeyedRandom serves {MAX_QUERIES} queries of tables, and this one has served them all; use another key")
         return positions
+
+
+def load_engine() -> None:
+    """Load what plans and answers questions; a table that is never asked does without."""
+    if "dpcore.query.in_memory" not in sys.modules:
+        with uncollected():
+            import dpcore.frames.inputs
+            import dpcore.query.in_memory  # noqa: F401
 
 
 def warn_unused(job: ReleaseJob, level: int) -> None:

@@ -6,10 +6,10 @@ import inspect
 import json
 import textwrap
 import types
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.kinds import METHODS, kind_at
 from dpcore.query.methods import InPython
 

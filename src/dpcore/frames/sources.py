@@ -12,7 +12,6 @@ import numpy as np
 
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.arrow_source import ArrowSource, LazySource, PolarsSource, RelationSource
-from dpcore.frames.pandas_source import PandasSource
 from dpcore.frames.source import ADAPTERS
 
 if TYPE_CHECKING:
@@ -103,7 +102,11 @@ class _Nothing:
 def _of_pandas(frame: object) -> FrameSource | None:
     if isinstance(frame, _class("pandas", "Series")):
         raise ParameterTypeError("frame must be a table, got a pandas Series; use frame.to_frame()")
-    return PandasSource.of(frame) if isinstance(frame, _class("pandas", "DataFrame")) else None
+    if not isinstance(frame, _class("pandas", "DataFrame")):
+        return None
+    from dpcore.frames.pandas_source import PandasSource
+
+    return PandasSource.of(frame)
 
 
 def _of_polars(frame: object) -> FrameSource | None:

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
+from dpcore import accounting
 from dpcore._extras import require
 from dpcore._validation import check_real, check_threads
-from dpcore.accounting import Ledger
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.asking import labels
 from dpcore.frames.batches import Collected, TableBatch, limit_of
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from dpcore.accounting import Ledger
     from dpcore.frames.views import Groups
     from dpcore.query.planning import Asked, Assumed, Found
     from dpcore.query.request import Accounting
@@ -375,7 +376,7 @@ def _limit(max_epsilon: float | None, max_delta: float, relation: Relation) -> P
 
 
 def _path(ledger: Any) -> str:
-    path = ledger.path if isinstance(ledger, Ledger) else ledger
+    path = ledger.path if isinstance(ledger, accounting.Ledger) else ledger
     if not isinstance(path, str | os.PathLike):
         raise ParameterTypeError(f"ledger must be a Ledger or its path, got {type(ledger).__name__}")
     return os.fsdecode(path)

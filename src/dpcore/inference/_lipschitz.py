@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore.inference._sample_size import least_allowed, noisy_tail
 from dpcore.inference._tails import laplace_tail
 from dpcore.noise import default_grid

@@ -6,11 +6,11 @@ docs/exactness-bands.md proves that they cover.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._spread import tail_of
 
 Array = npt.NDArray[np.float64]

@@ -7,12 +7,12 @@ Limits are rounded down and scales up: the proof needs the filter to be no wider
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_real
 from dpcore.errors import ParameterError
 from dpcore.inference._parameters import l2_of_equal

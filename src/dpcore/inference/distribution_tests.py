@@ -6,7 +6,6 @@ docs/exactness-tests.md proves the guarantees with the constants of this module.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend, noise
+from dpcore._dataclasses import dataclass
 from dpcore._html import facts_table, guarantee
 from dpcore._validation import check_choice, check_integer, check_positive, check_real, check_threads
 from dpcore.inference._parameters import check_records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table, guarantee
 from dpcore._validation import check_choice, check_positive, check_real, check_threads
 from dpcore.errors import DataError, ParameterError

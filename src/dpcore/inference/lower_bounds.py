@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer, check_real
 from dpcore.inference._parameters import MOST_RECORDS, check_failure
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import selection
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table, guarantee
 from dpcore._proportions import quantile_ranks
 from dpcore._spread import check_confidence, tail_of

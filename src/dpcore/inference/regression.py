@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table, guarantee
 from dpcore._spread import check_confidence
 from dpcore._validation import check_positive, check_real, check_threads

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_threads
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.interop import _cells as cells_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow as pa
 
 from dpcore import local, mechanisms
 from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.interop import _cells as cells_of

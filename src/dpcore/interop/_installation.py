@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, MutableMapping
-from dataclasses import dataclass
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ForeignPatchError, ParameterError
 from dpcore.interop._peers import Peer
 

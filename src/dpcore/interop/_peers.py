@@ -6,11 +6,11 @@ import importlib
 import inspect
 import sys
 import warnings
-from dataclasses import dataclass
 from importlib import metadata
 from importlib.util import find_spec
 from types import ModuleType
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError, UntestedVersionWarning
 
 

@@ -7,9 +7,9 @@ time it is collected.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ForeignPatchError, ParameterError, ParameterTypeError
 from dpcore.interop._installation import Installation, Installed, Replacement
 from dpcore.interop._needed import needed

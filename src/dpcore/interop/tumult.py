@@ -6,13 +6,13 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcore import noise
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore.interop import _entering
 from dpcore.interop._installation import Installation, Installed, Replacement

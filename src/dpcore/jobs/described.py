@@ -7,11 +7,12 @@ import json
 import reprlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError, StorageError, reason
 from dpcore.pages.printable import UNPRINTABLE
 from dpcore.tables.fields import Section

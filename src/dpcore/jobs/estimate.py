@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +12,13 @@ import pyarrow as pa
 
 from dpcore import local
 from dpcore._backend import default_threads
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore._version import __version__
 from dpcore.errors import DataError, JobError
 from dpcore.jobs.described import Described, Whole, column_described, describe, tables_checked
 from dpcore.pages.numbers import plain_number
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline

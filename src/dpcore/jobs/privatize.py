@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from dpcore._backend import default_threads
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.jobs.privatize_plan import Plan
 from dpcore.tables.checks import check_is

@@ -12,7 +12,7 @@ from dpcore.jobs.loading import load
 from dpcore.jobs.parsing import parse
 from dpcore.privacy import Privacy, composed
 from dpcore.tables.budget import refuse_overspending
-from dpcore.tables.fields import Name, tagged
+from dpcore.tables.fields import Name, no_entries, tagged
 from dpcore.tables.mistakes import Entries
 from dpcore.tables.randomise_fields import COLUMN_SECTIONS, JobColumn
 from dpcore.tables.sections import JobTables, OutputSection, PrivacySection
@@ -60,7 +60,7 @@ class Job(JobTables):
 
     WORD: ClassVar[str] = "Job"
 
-    keep: list[Name] = Field(default_factory=list)
+    keep: list[Name] = Field(default_factory=no_entries)
     output: OutputSection
     privacy: LocalPrivacy
     column: list[Annotated[JobColumn, tagged("mechanism", COLUMN_SECTIONS)]] = Field(min_length=1)

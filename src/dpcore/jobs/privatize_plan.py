@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import io
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.jobs.privatize_job import Job
 from dpcore.pages.printable import check_no_formula
-from dpcore.tables.checks import (
-    check_curator,
-    check_inputs_are_tables,
-    check_is,
-    check_names,
-    undeclared,
-)
-from dpcore.tables.inputs import discover
+from dpcore.tables.checks import check_curator, check_is, check_names, undeclared
+from dpcore.tables.discovery import discover
+from dpcore.tables.file_checks import check_files, check_files_are_free, check_inputs_are_tables
 from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.output import metadata
 from dpcore.tables.output.charge import Charge, Spend
@@ -28,7 +23,7 @@ from dpcore.tables.output.shards import automatic
 from dpcore.tables.output.writers import open_writer, written_type
 from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import output_place
-from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free
+from dpcore.tables.plans import JobPlan, Schemas
 from dpcore.tables.randomise import NoisyColumn, fitted, ready
 from dpcore.tables.recorded import recorded
 from dpcore.tables.types.kept import kept
@@ -76,6 +71,7 @@ class Plan(JobPlan):
     """
 
     job: Job
+    publication: Publication
     columns: tuple[NoisyColumn, ...]
     schema: pa.Schema
     shards: tuple[Location, ...] = ()

@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, date, datetime
 from typing import Any, get_args
 
 from pydantic import BaseModel
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.pages.printable import UNPRINTABLE
 from dpcore.tables.mistakes import guessed

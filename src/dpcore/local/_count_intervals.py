@@ -10,10 +10,11 @@ border coverage is still above the confidence, because half a count adds more th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -7,12 +7,12 @@ the sample as well.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.local._error_curves import Spread, widest_share
 from dpcore.local._limits import CERTAIN, Limits, MeanLimits, OneBitLimits
 from dpcore.local.estimates import Estimate

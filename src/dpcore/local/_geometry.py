@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dpcore._backend import ProjectiveSpace
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import Probability, inclusion, logistic_complement
 from dpcore.local._categories import fraction
 

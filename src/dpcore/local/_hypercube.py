@@ -8,11 +8,11 @@ reports agree so often, so the weights sum to W = (e^ε − 1)N + 2^d. By symmet
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
 from dpcore._backend import HypercubeLaw
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import Probability, logistic_complement
 from dpcore.local._categories import PRECISION
 

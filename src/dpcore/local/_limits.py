@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.local._count_intervals import frequency_interval
 from dpcore.local._mean_intervals import mean_margins
 from dpcore.local._support import Support

@@ -13,12 +13,12 @@ takes their place, which is proved for every law of the records. docs/exactness-
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._spread import laplace_sum_width, log_moments, noise_variance
 
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpcore import mechanisms
+from dpcore._dataclasses import dataclass
 from dpcore.local._additive import Additive, calibrated
 from dpcore.privacy import Privacy
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import complement, logistic_complement
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out, check_threads

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT, like
 from dpcore._validation import REAL_DTYPES, check_array, check_out, check_positive, check_real, check_unmasked, dtype_words
 from dpcore.errors import DataError, ParameterError, ParameterTypeError

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_real
 from dpcore.errors import ParameterError
 from dpcore.local._limits import FrequencyLimits, MovedLimits

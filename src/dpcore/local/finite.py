@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_choice, check_out, check_real
 from dpcore.errors import ParameterError, ParameterTypeError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, overload
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import complement, one_of
 from dpcore._series import SeriesT, like
 from dpcore._validation import INTEGER_DTYPES, check_array, check_out

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, cast, overload
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import complement, logistic_complement
 from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError

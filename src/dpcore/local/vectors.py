@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._exact.probability import Probability, complement, logistic_complement, tilted
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_out, check_real, check_threads, plain_number
 from dpcore.errors import DataError, ParameterError

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, noise
+from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_sensitivity
 from dpcore.errors import ParameterError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, noise
+from dpcore._dataclasses import dataclass
 from dpcore._processes import OneProcess
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_real, check_sensitivity
 from dpcore.errors import ParameterError, ParameterTypeError

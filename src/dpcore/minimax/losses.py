@@ -8,12 +8,12 @@ Source: Steinberger (2019), Definition 3.9.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, TypeAlias, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_positive, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 

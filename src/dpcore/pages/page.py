@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import hashlib
-import os
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.files import AtomicFile, remove_stale
 from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError, StorageError, reason
+from dpcore.pages.moments import now
 from dpcore.pages.numbers import counted, json_text, plain_number, rounded_up
 from dpcore.pages.printable import breakable, printable_lines
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
 EXTRA_MISSING = "--report needs the extra `report`: pip install 'dpcore[report]'"
-
-
-def now() -> datetime:
-    """The time that a page bears: that of SOURCE_DATE_EPOCH if it is a date, so that a page can be made again byte by byte."""
-    given = os.environ.get("SOURCE_DATE_EPOCH", "")
-    with contextlib.suppress(OverflowError, ValueError, OSError):  # more seconds than the calendar has
-        if given.isdecimal():
-            return datetime.fromtimestamp(int(given), UTC)
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import MOST_RECORDS, OUTWARDS, ErrorCurve
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.errors import ParameterError

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any, Literal, Protocol
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import MEASURES, SIZE, STEPS, Aim, ErrorCurve, Measure, grid, least, three_digits
 from dpcore._html import facts_table
 from dpcore._validation import check_integer, check_real

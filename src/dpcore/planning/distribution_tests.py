@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import MOST_RECORDS, ErrorCurve
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import MOST_RECORDS, OUTWARDS, ErrorCurve
 from dpcore._validation import check_choice, check_integer
 from dpcore.errors import ParameterError

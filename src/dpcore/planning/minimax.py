@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import ErrorCurve
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.minimax import BinarySearchEstimator, Model, dp_level, optimal_channel

@@ -3,10 +3,11 @@
 Doors and tools import these modules of it, and no others; a test compares. One face that imported them all would load for each command what
 only others need.
 
-- `request`: what is asked. `plan`: what it will cost. `run` and `in_memory`: the answers, in a file and for the caller.
+- `request`: what is asked. `plan`: what it will cost, and `written_plans` where the answers go.
+- `run` and `in_memory`: the answers, in a file and for the caller.
 - `planning`: which ε an answer needs. `rehearsal`: what its errors are on a public table.
 - `kinds`: the registry. `methods`: how tables in Python ask a kind.
-- `backend`: what the engine asks of this process, or of Spark, which read the rows. `local_backend`: this process as one.
+- `backend`: what the engine asks of this process, or of Spark, which read the rows. `local_backend`: this process, with `key_counts`.
 - `document`, `prose`, `questions`, `view`, `page`: what is said of a plan and of answers.
 """
 

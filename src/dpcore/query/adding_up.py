@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

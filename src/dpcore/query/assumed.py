@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.pages.numbers import counted, plain_number
 from dpcore.tables.types.timed import DAY, parsed
 

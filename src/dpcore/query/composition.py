@@ -20,8 +20,8 @@ from collections import Counter
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpcore import accounting
 from dpcore._exact.intervals import fraction_up
-from dpcore.accounting import Uses, pld, rho_pure, zcdp_epsilon, zcdp_rho
 from dpcore.errors import BudgetError, JobError
 from dpcore.privacy import Privacy, as_written, written_down, written_up
 from dpcore.query.noise import check_share
@@ -29,6 +29,7 @@ from dpcore.query.noise import check_share
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dpcore.accounting import Uses
     from dpcore.query.estimators import Estimator
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
@@ -82,7 +83,7 @@ def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Est
     failures = sum((_failure(each) for each in [*estimators.values(), *(answer_of(place, trial) for place in places)]), ZERO)
     if failures >= as_written(limits.max_delta):
         raise BudgetError(_too_little_delta(limits.max_delta, failures))
-    allowed = Fraction(zcdp_rho(limits.max_epsilon, limits.max_delta, failure_delta=written_up(failures)))
+    allowed = Fraction(accounting.zcdp_rho(limits.max_epsilon, limits.max_delta, failure_delta=written_up(failures)))
     left = allowed - sum(spent.values(), ZERO)
     if left < 0 or (places and left == 0):
         raise BudgetError(_too_much(job, spent, allowed))
@@ -92,7 +93,7 @@ def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Est
         estimators[place] = answer_of(place, job)
         spent[place] = rho_spent(estimators[place])
     rho = fraction_up(sum(spent.values(), ZERO))
-    reached = zcdp_epsilon(rho, written_down(as_written(limits.max_delta) - failures)) if rho else 0.0
+    reached = accounting.zcdp_epsilon(rho, written_down(as_written(limits.max_delta) - failures)) if rho else 0.0
     total = _total(job, reached)
     details = {"rho": rho, "rho_allowed": float(allowed), "failure_delta": written_up(failures)}
     return job.composed_as(total, details), tuple(estimators[place] for place in range(len(job.query)))
@@ -100,7 +101,7 @@ def _by_rho(job: ReleaseJob, answer_of: AnswerOf) -> tuple[ReleaseJob, tuple[Est
 
 def rho_spent(estimator: Estimator) -> Fraction:
     """The ρ that an answer costs, exactly a float that was rounded up."""
-    return Fraction(rho_pure(estimator.section.epsilon) if estimator.rho is None else estimator.rho)
+    return Fraction(accounting.rho_pure(estimator.section.epsilon) if estimator.rho is None else estimator.rho)
 
 
 def _failure(estimator: Estimator) -> Fraction:
@@ -206,7 +207,7 @@ def _epsilon_of(estimators: Sequence[Estimator], delta: float, job: ReleaseJob) 
     if not uses:
         return 0.0
     try:
-        found = pld([_times(*use, count) for use, count in uses.items()], sampling="none", relation=job.privacy.relation)
+        found = accounting.pld([_times(*use, count) for use, count in uses.items()], sampling="none", relation=job.privacy.relation)
     except ModuleNotFoundError as error:
         raise JobError(f"privacy.accounting = 'pld': {error}") from None
     return found.epsilon(delta * MARGIN)
@@ -224,5 +225,5 @@ def _use_of(estimator: Estimator, job: ReleaseJob) -> tuple[str, float, float] |
 
 def _times(mechanism: str, size: float, delta: float, count: int) -> Uses:
     if mechanism == "gaussian":
-        return Uses("gaussian", rho=size, uses=count)
-    return Uses("approximate" if delta else "pure", epsilon=size, delta=delta, uses=count)
+        return accounting.Uses("gaussian", rho=size, uses=count)
+    return accounting.Uses("approximate" if delta else "pure", epsilon=size, delta=delta, uses=count)

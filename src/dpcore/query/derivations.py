@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.signals import Deferred
 from dpcore.errors import JobError
 from dpcore.query.encoders import Categorical, OfNumbers
 from dpcore.query.groups import ListedGroups
 from dpcore.tables.mistakes import dotted_path
-from dpcore.tables.sql.arrow_values import ARROW_TYPES, database_type
 from dpcore.tables.sql.derivation import Derivation, Derivations
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.timed import EXAMPLES
@@ -178,6 +177,7 @@ def opened_stage(
         If an expression is not allowed, or a look-up cannot be joined.
     """
     with Deferred():  # This loads a database, which most jobs do without.
+        from dpcore.tables.sql.arrow_values import database_type
         from dpcore.tables.sql.program import Compiler
     kinds = kinds_of(inputs)
     kinds |= {name: database_type(each) for name, each in _types_of(joins).items()}
@@ -198,6 +198,8 @@ def _types_of(tables: Iterable[UnitJoin | LookUp]) -> dict[str, pa.DataType]:
 
 def kinds_of(inputs: Inputs) -> dict[str, str | None]:
     """Type of each column in an expression; None where none can use it, or files differ."""
+    from dpcore.tables.sql.arrow_values import database_type
+
     kinds: dict[str, str | None] = {}
     for path in inputs.paths:
         info = inputs.inspect(path)
@@ -229,6 +231,8 @@ def _looked_up(stage: Stage, place: Keys, kinds: dict[str, str | None], tables: 
 
 def arrow_type(kind: str) -> pa.DataType:
     """The type of Arrow in which expressions have columns of a type of the database."""
+    from dpcore.tables.sql.arrow_values import ARROW_TYPES
+
     if kind.startswith("DECIMAL"):
         return pa.decimal128(*map(int, kind[len("DECIMAL(") : -1].split(",")))
     return ARROW_TYPES.get(kind, pa.null())

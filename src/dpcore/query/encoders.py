@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.query.fields import SKIP
 from dpcore.query.grids import ExactPoints, Points, needs_steps
 from dpcore.query.units_of_answers import stepped_bounds

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.arrays import listed
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP

@@ -18,7 +18,7 @@ from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.query.grids import WIDEST, log_grid
 from dpcore.query.methods import InPython
-from dpcore.tables.fields import Category, Positive, Section, check_categories, checked
+from dpcore.tables.fields import Category, CheckedBy, Positive, Section, check_categories, checked
 from dpcore.tables.sections import SUFFIXES
 from dpcore.tables.types.timed import DAY, EXAMPLES, Timed, sort_of, timed
 
@@ -247,14 +247,14 @@ DeltaShare = Annotated[float, checked(check_real, low=0.0, high=1.0, include_hig
 Confidence = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Bound = Annotated[float, PlainValidator(_check_bound), InPython("Bound", "float, date, time or duration")]
 Edges = Annotated[tuple[float, ...], PlainValidator(_check_edges), InPython("Points", "sequence of float, date or time, or mapping")]
-Levels = Annotated[tuple[float, ...], PlainValidator(_check_levels), InPython("float | Sequence[float]", "float or sequence of float")]
+Levels = Annotated[tuple[float, ...], CheckedBy(_check_levels), InPython("float | Sequence[float]", "float or sequence of float")]
 Listed = Annotated[
     tuple[Category, ...], PlainValidator(_check_listed), InPython("Listed", "sequence of str, int, bool or date", lists_values=True)
 ]
-StandIn = Annotated[Category | float, PlainValidator(_check_stand_in), InPython("Bound", "str or float")]
+StandIn = Annotated[Category | float, CheckedBy(_check_stand_in), InPython("Bound", "str or float")]
 SyntheticCells = Annotated[int, checked(check_integer, low=1, high=MAX_SYNTHETIC_CELLS)]
-TablePath = Annotated[str, PlainValidator(_check_table_path)]
-TwoNames = Annotated[tuple[str, str], PlainValidator(_check_two_names), InPython("Sequence[str]", "sequence of two str")]
+TablePath = Annotated[str, CheckedBy(_check_table_path)]
+TwoNames = Annotated[tuple[str, str], CheckedBy(_check_two_names), InPython("Sequence[str]", "sequence of two str")]
 TwoNumbers = Annotated[tuple[float, float], PlainValidator(_check_two_numbers), InPython("Sequence[float]", "sequence of two floats")]
 NumberOrSkip = Annotated[float | str, PlainValidator(_check_number_or_skip), InPython("Bound", 'number or date like the bounds, or "skip"')]
 TwoNumbersOrSkip = Annotated[
@@ -262,7 +262,7 @@ TwoNumbersOrSkip = Annotated[
     PlainValidator(_check_two_numbers_or_skip),
     InPython("Sequence[float] | Literal['skip']", 'sequence of two floats or "skip"'),
 ]
-BinCount = Annotated[int, PlainValidator(_check_bin_count)]
+BinCount = Annotated[int, CheckedBy(_check_bin_count)]
 HowMany = Annotated[int, checked(check_integer, low=1, high=MAX_CELLS)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterError
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types.categories import null_mask, value_type

@@ -7,22 +7,21 @@ import itertools
 import math
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import PlainValidator, ValidationError, model_validator
+from pydantic import ValidationError, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.pages.printable import UNPRINTABLE, printable
 from dpcore.query.fields import BinCount, Edges, even_edges
 from dpcore.tables.checks import check_names
-from dpcore.tables.fields import Category, CategoryCount, Finite, Name, Section, check_categories
+from dpcore.tables.fields import Category, CategoryCount, CheckedBy, Finite, Name, Section, check_categories
 from dpcore.tables.formats.csv import NULLS
-from dpcore.tables.inputs import discover_one
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.pieces import Cut
 from dpcore.tables.sections import SUFFIXES
@@ -57,8 +56,8 @@ def _check_values(value: object) -> tuple[Category, ...]:
     return check_categories(value, "values", least=1, most=MAX_GROUPS, answers=True)
 
 
-Day = Annotated[dt.date, PlainValidator(_check_day)]
-Values = Annotated[tuple[Category, ...], PlainValidator(_check_values)]
+Day = Annotated[dt.date, CheckedBy(_check_day)]
+Values = Annotated[tuple[Category, ...], CheckedBy(_check_values)]
 
 
 class GroupColumn(Section):
@@ -250,8 +249,8 @@ def size_of(groups: GroupsDeclared) -> int | None:
     return math.prod(column.size for column in groups.values()) if isinstance(groups, dict) else len(groups)
 
 
-GroupBy = Annotated[str | tuple[str, ...], PlainValidator(_check_group_by)]
-Groups = Annotated[GroupsDeclared, PlainValidator(_check_groups)]
+GroupBy = Annotated[str | tuple[str, ...], CheckedBy(_check_group_by)]
+Groups = Annotated[GroupsDeclared, CheckedBy(_check_groups)]
 PIECE_ROWS = 1 << 16
 
 
@@ -293,6 +292,8 @@ def _listed(name: str, values: list[Any]) -> pa.Array:
 
 def _read(path: str, names: Sequence[str]) -> list[pa.Array]:
     """The columns of a file, as text where the format has no types."""
+    from dpcore.tables.discovery import discover_one
+
     inputs = discover_one(path, "groups")
     found: dict[str, list[pa.Array]] = {name: [] for name in names}
     kinds: dict[str, pa.DataType] = dict.fromkeys(names, pa.string())

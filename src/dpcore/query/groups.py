@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.query.encoders import Encoder, OfNumbers, as_numbers, between, exact_ends
 from dpcore.query.grids import ExactPoints, Points, needs_steps
 from dpcore.query.group_fields import PRIVATE, Combinations, combinations_of, place_of_day

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from dpcore._backend import default_threads
+from dpcore._dataclasses import dataclass
 from dpcore._disk.signals import Deferred
 from dpcore._validation import check_integer
 from dpcore.errors import StorageError, reason
-from dpcore.query.joins import found_inputs
+from dpcore.query.joins import inputs_of
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import declared_reads, planned
 from dpcore.query.run import document_of, measured
 from dpcore.tables.output.charge import Charge
-from dpcore.tables.output.publication import Publication
+from dpcore.tables.output.spending import Spending
 from dpcore.tables.progress import shown_by
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ NOWHERE = os.devnull
 """The output of a job that writes no file."""
 
 
-class Unwritten(Publication):
+class Unwritten(Spending):
     """The states of a job that writes no file: planned, reserved, done. A failure after the charge leaves the charge.
 
     Parameters
@@ -47,12 +47,7 @@ class Unwritten(Publication):
     """
 
     def __init__(self, charge: Charge) -> None:
-        super().__init__((), charge, overwrite=True)
-
-    def reserve(self) -> None:
-        with Deferred():
-            self.charge.reserve(None)
-            self.state = "reserved"
+        super().__init__((), charge)
 
     def publish(self, files: Sequence[SealedFile] = ()) -> None:  # noqa: ARG002
         with Deferred():
@@ -87,7 +82,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
     ReleasePlan
         For `answers`.
     """
-    inputs, tables = found_inputs(job, (), inputs, tables)
+    inputs, tables = inputs_of(job, inputs, tables)
 
     def publication(spend: Spend) -> Unwritten:
         return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))

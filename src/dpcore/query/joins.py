@@ -2,88 +2,36 @@
 
 from __future__ import annotations
 
-import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.query.derivations import kinds_of, opened_stage
-from dpcore.query.per_unit import unit_table
-from dpcore.tables.checks import check_inputs_are_tables, check_names, type_of_unit
-from dpcore.tables.inputs import Inputs, check_output_is_outside, discover
+from dpcore.tables.checks import check_names, type_of_unit
+from dpcore.tables.inputs import Inputs
 from dpcore.tables.mistakes import dotted_path
-from dpcore.tables.partitions import declared_sorts
-from dpcore.tables.places import check_distinct
-from dpcore.tables.sections import InputSection
-from dpcore.tables.sources import place_of
-from dpcore.tables.sql.arrow_values import database_type
-from dpcore.tables.units.unit_joins import UnitJoin, held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dpcore.query.request import ReleaseJob
     from dpcore.query.unit_sections import JoinSection
     from dpcore.tables.mistakes import Keys
-    from dpcore.tables.places import Place
     from dpcore.tables.sql.derivation import Derivation, Derivations
+    from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import UnitRecipe
 
 
-def sections_of(job: ReleaseJob) -> Iterator[tuple[Keys, JoinSection]]:
-    """The joins of a job, with their places in it."""
-    yield from ((("join", position), section) for position, section in enumerate(job.join))
-    made = () if job.per_unit is None else job.per_unit.join
-    yield from ((("per_unit", "join", position), section) for position, section in enumerate(made))
+def inputs_of(job: ReleaseJob, given: Inputs | None, tables: Mapping[str, Inputs] | None) -> tuple[Inputs, dict[str, Inputs]]:
+    """What a job reads: its input, and by their paths the tables that it joins; what is not given is found among the files."""
+    if given is not None and type(given) is not Inputs and all(section.path in (tables or {}) for section in job.joined):
+        return given, dict(tables or {})
+    from dpcore.query.found_files import found_inputs
 
-
-def discovered(job: ReleaseJob, inputs: Inputs, given: Mapping[str, Inputs] | None = None) -> dict[str, Inputs]:
-    """The tables that a job joins, by their paths; `given` are those that are no files.
-
-    Raises
-    ------
-    JobError
-        If one of them is the input, another one of them or a public table.
-    StorageError
-        If there is nothing to read.
-    """
-    found: dict[str, Inputs] = {}
-    places: list[Place] = []
-    for keys, section in sections_of(job):
-        if section.path in (given or {}):
-            continue
-        key = f"{dotted_path(keys)}.path"
-        table = discover(section.path, section.format, key)
-        places += [(key, place_of(path)) for path in table.paths]
-        found[section.path] = table
-    check_distinct(places, [("input.path", place_of(path)) for path in inputs.paths])
-    return found
-
-
-def found_inputs(
-    job: ReleaseJob, others: Sequence[Place] = (), given: Inputs | None = None, tables: Mapping[str, Inputs] | None = None
-) -> tuple[Inputs, dict[str, Inputs]]:
-    """What a job reads: its input, and by their paths the tables that it joins; those that are `given` are no files."""
-    inputs = discover(job.input.path, job.input.format, declared=declared_sorts(job.query)) if given is None else given
-    found = discovered(job, inputs, tables)
-    if given is None or type(given) is Inputs:
-        check_inputs_are_tables(job, inputs.paths, others)
-    for table in found.values():
-        check_inputs_are_tables(job, table.paths, others, "join.path")
-    return inputs, {**found, **(tables or {})}
-
-
-def check_outside(job: ReleaseJob, files: Iterable[Place]) -> None:
-    """Raise `JobError` if the next run would read a file that the job writes as a part of a table that it joins."""
-    for section, (key, path) in itertools.product(job.joined, files):
-        check_output_is_outside(path, InputSection(path=section.path), key, "join.path")
-
-
-def places_of(tables: Iterable[Inputs]) -> list[Place]:
-    """The files of tables that a job joins."""
-    return [("join.path", place_of(path)) for table in tables for path in table.paths]
+    return found_inputs(job, (), given, tables)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +107,10 @@ def joins_of(
 
 def _made(section: JoinSection, keys: Keys, unit: str, *, curator: bool, tables: Mapping[str, Inputs] | None) -> UnitJoin:
     """The other table of a join, not yet joined to anything."""
+    from dpcore.query.per_unit import unit_table
+    from dpcore.tables.sql.arrow_values import database_type
+    from dpcore.tables.units.unit_joins import UnitJoin, held
+
     inputs = (tables or {})[section.path]
     table = unit_table(section, section.per_unit, inputs, unit, keys, null_is_unit=False, curator=curator, tables=tables)
     own = section.per_unit
@@ -185,9 +137,19 @@ def _named(dtype: pa.DataType) -> str:
     return "text" if dtype == pa.binary() else str(dtype)
 
 
+def recipe_of(inputs: Inputs) -> UnitRecipe | None:
+    """How the rows of an input are made; None of all but a `UnitTable`, whose module is loaded where there is one."""
+    recipe: UnitRecipe | None = getattr(inputs, "recipe", None)
+    return recipe
+
+
 def joined_in(recipe: UnitRecipe | None, derivations: Derivations | None) -> list[UnitJoin]:
     """The tables that are joined in passes over rows, each once."""
     found = {id(join): join for derivation in _derivations(recipe, derivations) for join in derivation.joins}
+    if not found:
+        return []
+    from dpcore.tables.units.unit_joins import UnitJoin
+
     return [join for join in found.values() if isinstance(join, UnitJoin)]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.query.encoders import read_column
 from dpcore.query.statistics import ReadRows
@@ -19,27 +19,21 @@ from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
 from dpcore.tables.sections import key_of
-from dpcore.tables.sql.derivation import Derivation, Derivations, Passing
-from dpcore.tables.types.whole_arrays import decoded
-from dpcore.tables.units.contributions import PIECE_ROWS, compared, compared_type
-from dpcore.tables.units.database import Advance, in_database
-from dpcore.tables.units.row_random_bits import RowWords
-from dpcore.tables.units.units import CHANGED, choose_rows, choosing_words
+from dpcore.tables.sql.derivation import Derivation, Passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    import duckdb
-
     from dpcore.query.backend import Room
+    from dpcore.query.key_counts import Found
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.statistics import Measure
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.progress import Progress
     from dpcore.tables.rows import Rows
     from dpcore.tables.sql.derivation import Deriving, SelectedRows
-    from dpcore.tables.units.row_random_bits import ValueWords
+    from dpcore.tables.units.row_random_bits import RowWords, ValueWords
     from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import MadeRows, UnitRecipe
     from dpcore.tables.units.units import Kept
@@ -126,8 +120,8 @@ class Totals:
 
     def _words_of(self, place: int, rows: Rows, some: Rows, columns: list[Any], codes: Any) -> Any:
         """The random words of some of the rows, of which this was read, by which the units of a query choose."""
-        drawn = self._words[place]
-        if isinstance(drawn, RowWords):
+        drawn: Any = self._words[place]
+        if self._plan.by_value is None:
             words = drawn.of(rows).to_numpy()
             return words if some.taken is None else words[some.taken]
         values = columns[1]
@@ -137,6 +131,8 @@ class Totals:
 def _words_for(plan: ReleasePlan, place: int) -> RowWords | ValueWords:
     """The words by which the units of a query choose among their values."""
     if plan.by_value is None:
+        from dpcore.tables.units.row_random_bits import RowWords
+
         return RowWords(None, place)
     position = place if plan.positions is None else plan.positions[place]
     return plan.by_value.values(position, plan.job.privacy.unit, str(plan.job.query[place].column))
@@ -184,114 +180,6 @@ class _GroupsOfRows:
         if key not in self._known:
             self._known[key] = grouping.codes(rows.batch)
         return self._known[key]
-
-
-# Keys come in order, so that the draw of a key depends on its place among them and not on the order of rows. A null unit is one of its own.
-OF_ROWS = "select key, count(*) as n from keys where key is not null group by key order by key"
-OF_UNITS = """
-select key, cast(sum(n) as bigint) as n from (
-    select key, unit, case when unit is null then count(*) else 1 end as n from keys where key is not null group by key, unit
-) group by key order by key
-"""
-FETCHED_KEYS = 1 << 16
-Found = TypeVar("Found")
-
-
-def count_units(
-    plan: ReleasePlan,
-    place: int,
-    kept: Kept | None,
-    spill: Path,
-    threads: int,
-    shown: Progress,
-    work: Callable[[Iterable[pa.RecordBatch]], Found],
-) -> Found:
-    """What `work` makes of the keys of one query, in order, with the number of distinct units of each.
-
-    Parameters
-    ----------
-    plan : ReleasePlan
-        The job.
-    place : int
-        The place of the query, which is a `KeysEstimator`.
-    kept : Kept or None
-        The rows that take part; None if all do.
-    spill : Path
-        Folder for what does not fit into memory.
-    threads : int
-        Threads that count.
-    shown : Progress
-        Shows the pass.
-    work : callable
-        Takes batches of `key` and `n`.
-    """
-    what = words_of(plan, place)
-    shown.begin(what)
-    counting = _Counting(plan, place, kept)
-    return in_database(spill, threads, counting.progress, shown.update, lambda database: work(counting.made(database)), what)
-
-
-def words_of(plan: ReleasePlan, place: int) -> str:
-    """The pass in words."""
-    return f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, grouping_of(plan, place).names))}"
-
-
-def grouping_of(plan: ReleasePlan, place: int) -> Any:
-    """The groups of a query for keys."""
-    estimator: Any = plan.estimators[place]
-    return estimator.private
-
-
-class _Counting:
-    """The pass for one query, in a database."""
-
-    def __init__(self, plan: ReleasePlan, place: int, kept: Kept | None) -> None:
-        self.progress = Advance()
-        self._plan, self._place, self._kept = plan, place, kept
-        self._grouping = grouping_of(plan, place)
-
-    def made(self, database: duckdb.DuckDBPyConnection) -> Iterable[pa.RecordBatch]:
-        """Count the units of all keys."""
-        kind = self._plan.unit_type
-        unit = [] if kind is None else [("unit", compared_type(kind))]
-        schema = pa.schema([*unit, ("key", self._grouping.key_type)])
-        database.register("piece", schema.empty_table())
-        database.execute("create table keys as select * from piece")
-        # A piece is complete before the database sees it: to evaluate conditions takes a database, too, and none may call another.
-        for batch in self._batches(schema):
-            database.register("piece", pa.Table.from_batches([batch]))
-            database.execute("insert into keys select * from piece")
-        if self._kept is not None and self.progress.rows != self._kept.rows:
-            raise StorageError(CHANGED)
-        counted: Iterable[pa.RecordBatch] = database.sql(OF_ROWS if kind is None else OF_UNITS).to_arrow_reader(FETCHED_KEYS)
-        return counted
-
-    def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The unit and the key of each row that takes part and that the conditions let through."""
-        plan, grouping = self._plan, self._grouping
-        derivations = Derivations() if plan.derivations is None else plan.derivations
-        named = (*grouping.names, *(() if plan.unit_type is None else (plan.job.privacy.unit,)))
-        cut = Cut(min(PIECE_ROWS, derivations.adding.most_rows), use_threads=False)
-        with derivations.adding.opened() as deriving:
-            for rows in read_rows(plan.inputs, self._types(derivations.adding.reads), cut):
-                kept = None if self._kept is None else self._kept.mask(rows.first, len(rows.batch))
-                part = Passing(deriving.of(rows), kept, derivations.conditions, named).of(self._place)
-                keys = grouping.keyed(part.rows.batch)
-                if part.kept is not None and not part.kept.all():
-                    keys = pc.if_else(pa.array(part.kept), keys, pa.scalar(None, keys.type))
-                units = (
-                    []
-                    if plan.unit_type is None
-                    else [compared(decoded(part.rows.batch.column(plan.job.privacy.unit)).cast(plan.unit_type))]
-                )
-                yield pa.RecordBatch.from_arrays([*units, keys], schema=schema)
-                self.progress.rows, self.progress.done = rows.first + len(rows.batch), rows.done
-
-    def _types(self, sources: Sequence[str]) -> dict[str, pa.DataType]:
-        """Types of the columns of the input that say the group of a row, or that others are derived from, and of the unit."""
-        plan = self._plan
-        types = {name: plan.read_types[name] for name in (*self._grouping.names, *sources) if name in plan.read_types}
-        return types if plan.unit_type is None else {**types, plan.job.privacy.unit: plan.unit_type}
 
 
 class LocalPasses:
@@ -347,6 +235,8 @@ class LocalPasses:
 
     def choose_rows(self, plan: ReleasePlan) -> None:
         """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
+        from dpcore.tables.units.units import choose_rows, choosing_words
+
         self._progress.begin(choosing_words(plan))
         plan = self._holding(plan)
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
@@ -355,6 +245,8 @@ class LocalPasses:
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Count them in a database."""
+        from dpcore.query.key_counts import count_units
+
         return count_units(self._holding(plan), place, self._kept, self._room.spill, self.threads, self._progress, work)
 
     def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
@@ -373,5 +265,7 @@ class LocalPasses:
             pipeline.run(lambda: progress.update(totals.rows, min(totals.done, UNFINISHED)))
         progress.update(totals.rows, 1.0)
         if self._kept is not None and totals.rows != self._kept.rows:
+            from dpcore.tables.units.units import CHANGED
+
             raise StorageError(CHANGED)
         return totals.finished(self.threads), totals.rows

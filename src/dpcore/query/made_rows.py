@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.noise import Draw
 from dpcore.query.statistics import Statistic

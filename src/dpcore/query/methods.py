@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     import datetime as dt

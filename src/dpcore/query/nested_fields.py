@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import PlainValidator, ValidationError
+from pydantic import ValidationError
 
 from dpcore._validation import check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.pages.printable import printable
 from dpcore.query.group_fields import PRIVATE
-from dpcore.tables.fields import Section
+from dpcore.tables.fields import CheckedBy, Section
 from dpcore.tables.near_names import suggestion
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Consistent(Section):
         Whether numbers must be whole.
     """
 
-    levels: Annotated[tuple[tuple[str, float], ...] | None, PlainValidator(_check_levels)] = None
+    levels: Annotated[tuple[tuple[str, float], ...] | None, CheckedBy(_check_levels)] = None
     non_negative: bool = False
     integral: bool = False
 
@@ -134,4 +134,4 @@ def check_nested(names: Sequence[str], groups: GroupsDeclared, wanted: Consisten
         raise ValueError(f"consistent.levels must name {names[-1]!r}, the finest level, and another one, got {sorted(chosen)!r}")
 
 
-ConsistentKey = Annotated[Consistent | None, PlainValidator(check_consistent)]
+ConsistentKey = Annotated[Consistent | None, CheckedBy(check_consistent)]

@@ -12,12 +12,13 @@ afterwards (`adding_up`) depends on nothing else.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore._spread import noise_variance
 from dpcore.errors import ParameterError
@@ -125,11 +126,6 @@ def _first_of(codes: Places) -> tuple[Places, Places]:
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return first[order], rank[inverse.reshape(-1)]
-
-
-def estimator_of(kind: Kind, query: Any, asked: QueryContext) -> Estimator:
-    """The estimator of a query, of all levels if its groups are nested."""
-    return kind.estimator(query, asked) if query.nested is None else NestedEstimator.calibrate(kind, query, asked)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore._spread import half_width, noise_variance
 from dpcore.errors import BudgetError
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace

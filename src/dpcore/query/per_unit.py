@@ -8,12 +8,13 @@ the key chooses. How many units there are is private, whatever the relation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.query.derivations import arrow_type, opened_stage
 from dpcore.query.groups import ListedGroups, grouping_of

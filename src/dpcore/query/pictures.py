@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.pages import plots
 from dpcore.pages.numbers import counted, percentage_of, plain_number, plain_range, readable, rounded
 from dpcore.query.bin_axes import axis_of_bins

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.privacy import Privacy
 from dpcore.query.composition import composed_by
 from dpcore.query.derivations import derivations_of, mend
+from dpcore.query.draws import QueryDraws
 from dpcore.query.encoders import Categorical, Clamped
 from dpcore.query.groups import ListedGroups
-from dpcore.query.joins import JoinedTo, check_outside, found_inputs, joined_in, joins_of, places_of, with_joined
+from dpcore.query.joins import JoinedTo, inputs_of, joined_in, joins_of, recipe_of, with_joined
 from dpcore.query.kinds import kind_of
 from dpcore.query.kinds.base import QueryContext
-from dpcore.query.nested_groups import estimator_of
-from dpcore.query.nested_lookups import nested_reads
-from dpcore.query.per_unit import UnitTable, unit_table
-from dpcore.query.query_sections import MAX_QUERIES
 from dpcore.query.reads import Read, groups_of
 from dpcore.query.request import ReleaseJob
 from dpcore.query.sensitivity import Contribution
-from dpcore.query.series import series_of
 from dpcore.query.units_of_answers import in_steps
-from dpcore.tables.checks import check_curator, check_is, undeclared
+from dpcore.tables.checks import undeclared
 from dpcore.tables.inputs import narrowest
 from dpcore.tables.mistakes import Mistake, MistakesError
-from dpcore.tables.output import metadata
-from dpcore.tables.output.charge import Charge, Spend
-from dpcore.tables.output.publication import Publication
-from dpcore.tables.output.state_file import StateFile
-from dpcore.tables.places import LOG, REPORT, output_place
-from dpcore.tables.plans import JobPlan, Schemas, check_files, check_files_are_free, with_values
-from dpcore.tables.recorded import recorded
+from dpcore.tables.output.charge import Spend
+from dpcore.tables.output.spending import Spending
+from dpcore.tables.plans import JobPlan, Schemas, with_values
 from dpcore.tables.run_ids import plain
-from dpcore.tables.sections import OutputSection, key_of
-from dpcore.tables.units.row_random_bits import ByValue
+from dpcore.tables.sections import key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from dpcore._disk.addresses import Location
     from dpcore.query.encoders import Encoder
@@ -49,14 +41,12 @@ if TYPE_CHECKING:
     from dpcore.query.query_sections import Grouped, QuerySection
     from dpcore.query.reads import PrivateGrouping
     from dpcore.query.series import Series
-    from dpcore.rng import StreamPosition
     from dpcore.tables.inputs import Inputs
-    from dpcore.tables.places import Place
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.derivation import Derivations
+    from dpcore.tables.units.row_random_bits import ByValue
     from dpcore.tables.units.unit_joins import UnitJoin
     from dpcore.tables.units.unit_rows import UnitRecipe
-    from dpcore.testing import KeyedRandom
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +71,7 @@ class ReleasePlan(JobPlan):
         Type of the column that holds the privacy unit; None if the unit is the row.
     grouping : Grouping or None
         The groups of the grouped queries, where they are all the same.
-    publication : Publication
+    publication : Spending
         The files that the job writes, and what its ledger is to pay.
     curator : bool
         Whether messages may say where in the input something is, outside the guarantee.
@@ -106,12 +96,14 @@ class ReleasePlan(JobPlan):
     @property
     def recipe(self) -> UnitRecipe | None:
         """How the rows are made that its queries are about; None if these are those of the input."""
-        return self.inputs.recipe if isinstance(self.inputs, UnitTable) else None
+        return recipe_of(self.inputs)
 
     @property
     def source(self) -> Inputs:
         """The table whose rows are read."""
-        return self.inputs.source if isinstance(self.inputs, UnitTable) else self.inputs
+        made: Any = self.inputs
+        found: Inputs = made if self.recipe is None else made.source
+        return found
 
     @property
     def joins(self) -> list[UnitJoin]:
@@ -132,101 +124,13 @@ class ReleasePlan(JobPlan):
             The plan with the tables that it made.
         """
         recipe, derivations = with_joined(self.recipe, self.derivations, change)
-        inputs = replace(self.inputs, recipe=recipe) if recipe is not None and isinstance(self.inputs, UnitTable) else self.inputs
-        return replace(self, inputs=inputs, derivations=derivations)
+        made: Any = self.inputs
+        return replace(self, inputs=made if recipe is None else replace(made, recipe=recipe), derivations=derivations)
 
     @property
     def reads_again(self) -> bool:
         """Whether more than one pass goes over the rows: the others choose rows of units, count units of keys, and find bounds."""
         return self.unit_type is not None or any(estimator.waits_for_keys or estimator.measure_of_bins for estimator in self.estimators)
-
-
-def make_release_plan(job: ReleaseJob, *, overwrite: bool = False, curator: bool = False, others: Sequence[Place] = ()) -> ReleasePlan:
-    """Check a job against its input's schema and its output's place. Nothing is written.
-
-    Parameters
-    ----------
-    job : ReleaseJob
-        A job within its budget.
-    overwrite : bool, default False
-        Accept an output that exists.
-    curator : bool, default False
-        Let messages say which rows are at fault, and which columns a CSV has. This is outside the guarantee.
-    others : sequence of (str, Path), default ()
-        As in `make_plan`.
-
-    Returns
-    -------
-    ReleasePlan
-        What the job will do.
-
-    Raises
-    ------
-    ParameterTypeError
-        If `job` is not a job of this kind.
-    JobError
-        If a column is missing or of a type its query does not take, the output exists already, or a row could end a job that has a
-        ledger.
-    BudgetError
-        If the ledger does not have what the job spends.
-    StorageError
-        If the input, the ledger or a file of categories cannot be read.
-
-    Notes
-    -----
-    Cost: only the schemas of the input files are read, and files of categories.
-
-    Examples
-    --------
-    >>> from pathlib import Path
-    >>> from tempfile import TemporaryDirectory
-    >>> import pyarrow as pa
-    >>> import pyarrow.parquet as pq
-    >>> from dpcore.batch import make_release_plan, parse_release_job
-    >>> with TemporaryDirectory() as folder:
-    ...     source = Path(folder, "people.parquet")
-    ...     pq.write_table(pa.table({"smoker": [True, False] * 500}), source)
-    ...     job = {
-    ...         "version": 1,
-    ...         "input": {"path": str(source)},
-    ...         "output": {"path": f"{folder}/answers.json"},
-    ...         "privacy": {"max_epsilon": 1.0},
-    ...         "query": [{"name": "smokers", "kind": "mean", "column": "smoker", "lower": 0, "upper": 1, "epsilon": 1.0}],
-    ...     }
-    ...     plan = make_release_plan(parse_release_job(job))
-    >>> plan.estimators[0].noise[0].law, plan.rows
-    ('laplace', 1000)
-    """
-    check_is("job", job, ReleaseJob, "load_release_job or parse_release_job")
-    check_curator(job, curator=curator)
-    inputs, tables = found_inputs(job, others)
-    return written_plan(job, inputs, tables, overwrite=overwrite, curator=curator, others=[*others, *places_of(tables.values())])
-
-
-def written_plan(
-    job: ReleaseJob,
-    inputs: Inputs,
-    tables: Mapping[str, Inputs] | None = None,
-    *,
-    overwrite: bool = False,
-    curator: bool = False,
-    others: Sequence[Place] = (),
-) -> ReleasePlan:
-    """The plan of a job that writes its answers, for any input and joined tables; the rest is that of `make_release_plan`."""
-    reads = declared_reads(job)
-    output = output_place(job.output.path, "output.path")
-    files, states = _files_of(job, output), _states_of(job)
-    check_files(job, inputs, [*files, *(state.place for state in states)], others)
-    check_outside(job, [*files, *(state.place for state in states)])
-    for state in states:
-        state.check_apart([*files, *(place for place in others if place[0] in (LOG, REPORT))])
-
-    def publication(spend: Spend) -> Publication:
-        charge = Charge(job, spend, overwrite=overwrite)
-        check_files_are_free(files, charge, overwrite=overwrite)
-        return Publication([path for _, path in files], charge, overwrite=overwrite)
-
-    return planned(job, inputs, reads, output, publication, curator=curator, tables=tables)
 
 
 def declared_reads(job: ReleaseJob) -> list[Read]:
@@ -241,7 +145,7 @@ def planned(
     inputs: Inputs,
     reads: list[Read],
     output: Location,
-    publication: Callable[[Spend], Publication],
+    publication: Callable[[Spend], Spending],
     *,
     curator: bool = False,
     tables: Mapping[str, Inputs] | None = None,
@@ -252,7 +156,7 @@ def planned(
     """
     found = _inspected(job, inputs, reads, curator=curator, tables=tables)
     job, estimators = composed_by(job, found.answer_of)
-    series = series_of(job, estimators)
+    series = _series_of(job, estimators)
     published = publication(_spend(job, estimators, series))
     if series is not None:
         series.check(published)
@@ -273,11 +177,20 @@ def planned(
     )
 
 
+def _series_of(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Series | None:
+    """The series of a job, if it has one; its query is then the only one."""
+    if estimators[0].section.step_of_series is None:
+        return None
+    from dpcore.query.series import Series
+
+    return Series(job, estimators[0])
+
+
 def answers_of(
     job: ReleaseJob, inputs: Inputs | None, tables: Mapping[str, Inputs] | None = None
 ) -> tuple[ReleaseJob, Callable[[int, ReleaseJob], Estimator]]:
     """The job with the ε of each query, and what calibrates its answers for any ε; only schemas are read, and no place is looked at."""
-    inputs, tables = found_inputs(job, (), inputs, tables)
+    inputs, tables = inputs_of(job, inputs, tables)
     found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables)
     return composed_by(job, found.answer_of)[0], found.answer_of
 
@@ -320,6 +233,8 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     unit = job.privacy.unit
     joins = joins_of(job.join, (), JoinedTo(inputs, unit, of_made_rows=False), curator=curator, tables=tables)
     if job.per_unit is not None:
+        from dpcore.query.per_unit import unit_table
+
         own = job.privacy.null_rows_are_units
         inputs = unit_table(job, job.per_unit, inputs, unit, null_is_unit=own, curator=curator, tables=tables, joins=joins)
         made = JoinedTo(inputs, unit, of_made_rows=True)
@@ -330,13 +245,20 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     conditions = tuple(query.where for query in job.query)
     derivations = derivations_of(job.per_unit or job, place, conditions, inputs, asked, _grouped_by(job), tables, joins)
     found = _Found(reads, schemas, derivations=derivations)
-    reads = nested_reads(job.query, reads, found.derivations)
+    if any(query.nested is not None for query in job.query):
+        from dpcore.query.nested_lookups import nested_reads
+
+        reads = nested_reads(job.query, reads, found.derivations)
     named = [*(name for name in asked if name not in found.derived), *_sources(found.derivations)]
     inspected = list(schemas.inspected(named, curator=curator))
     infos = [info for _, info in inspected]
     fitting = with_values(infos, named)
-    key, chosen_by = key_of(job.testing), [inputs.recipe.chosen_by] if isinstance(inputs, UnitTable) else infos
-    found.by_value = None if key is None or job.privacy.unit == "row" else ByValue.keyed(key, chosen_by)
+    key = key_of(job.testing)
+    if key is not None and job.privacy.unit != "row":
+        from dpcore.tables.units.row_random_bits import ByValue
+
+        recipe = recipe_of(inputs)
+        found.by_value = ByValue.keyed(key, infos if recipe is None else [recipe.chosen_by])
     found.reads = _with_one_grouping(job, [read.for_type(fitting, found.derived) for read in reads])
     for path, info in inspected:
         if path is inputs.paths[0]:
@@ -394,27 +316,14 @@ def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     return {job.privacy.unit: pa.binary() if info.types is None else info.types[job.privacy.unit]}
 
 
-def _files_of(job: ReleaseJob, output: Location) -> list[Place]:
-    """Return the files that the job writes, in the order in which they appear: synthetic tables with their sidecars, then the answers."""
-    files: list[Place] = []
-    for position, query in enumerate(job.query):
-        if query.table_path is not None:
-            key = f"query[{position}].output"
-            table = output_place(query.table_path, key)
-            files += [(key, path) for path in metadata.output_files(table, OutputSection(path=query.table_path).resolved_format)]
-    return [*files, ("output.path", output)]
-
-
-def _states_of(job: ReleaseJob) -> list[StateFile]:
-    """The files of what the next run of a series needs."""
-    steps = ((position, query.step_of_series) for position, query in enumerate(job.query))
-    return [StateFile(f"query[{position}].state", step.path) for position, step in steps if step is not None]
-
-
 def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None) -> Spend:
-    """(ε, δ) of the whole job, and the ρ of each query if it is known."""
+    """(ε, δ) of the whole job, and for a ledger what it keeps: the ρ of each query if it is known, and what is asked."""
     count = len(job.query)
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.tables_in_words}"
+    if job.ledger is None and series is None:
+        return Spend(what, job.total)
+    from dpcore.tables.recorded import recorded
+
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     asked = recorded(_asked(job, query) for query in job.query)
@@ -451,7 +360,12 @@ def calibrated(position: int, job: ReleaseJob, read: Read, integers: Mapping[str
     query = job.query[position]
     try:
         stepped = in_steps(query, *_bounds(read))
-        return estimator_of(kind_of(query), stepped, QueryContext(job.privacy, read, contribution(job, stepped), integers))
+        kind, asked = kind_of(query), QueryContext(job.privacy, read, contribution(job, stepped), integers)
+        if query.nested is None:
+            return kind.estimator(stepped, asked)
+        from dpcore.query.nested_groups import NestedEstimator
+
+        return NestedEstimator.calibrate(kind, stepped, asked)
     except JobError:
         raise
     except (ParameterError, ParameterTypeError) as error:
@@ -468,30 +382,6 @@ def contribution(job: ReleaseJob, query: QuerySection) -> Contribution:
     """Return how much one unit may contribute to what a query is asked about."""
     privacy = job.asked.privacy
     return Contribution(privacy.rows_per_unit, privacy.relation == "replace", job.knows_rows_of(query), privacy.max_groups_per_unit)
-
-
-DRAWS = MAX_QUERIES
-"""Nonces between one draw of a query and its next."""
-
-
-class QueryDraws:
-    """The keyed stream of one query: its position in the job is the nonce of its first draw.
-
-    Each further draw takes a separate nonce, that of the draw before plus `DRAWS`.
-    """
-
-    def __init__(self, key: KeyedRandom, query: int) -> None:
-        self._key, self._next = key, query
-
-    @property
-    def secure(self) -> bool:
-        """Always False."""
-        return False
-
-    def position(self) -> StreamPosition:
-        """The position of the next draw."""
-        nonce, self._next = self._next, self._next + DRAWS
-        return self._key.at(nonce).position()
 
 
 def stream_of(plan: ReleasePlan, place: int) -> QueryDraws | None:

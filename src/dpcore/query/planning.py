@@ -11,10 +11,10 @@ The grid are the numbers with three digits, 1.00, 1.01, …, 9.99, times powers 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
+from dpcore._dataclasses import dataclass
 from dpcore._error_curves import SIZE, ErrorCurve, grid, least
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import JobError, ParameterError, ParameterTypeError

@@ -20,12 +20,13 @@ pass has read; neighbours differ by one unit in both, so the guarantee holds for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore.query.estimators import Estimator
 from dpcore.query.fields import MAX_CELLS

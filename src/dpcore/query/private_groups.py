@@ -5,9 +5,9 @@ docs/exactness-partitions.md proves the guarantee: the keys cost the ε and δ o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.estimators import Estimator
 from dpcore.query.noise import Noise
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.privacy import Privacy, Relation
 from dpcore.query.fields import (
     MAX_CELLS,

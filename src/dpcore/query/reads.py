@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterError
 from dpcore.query.encoders import Bins, Categorical, Clamped, OfNumbers, Present
 from dpcore.query.fields import MAX_CELLS, SKIP

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpcore._backend import default_threads
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterError
 from dpcore.query import rehearsal_words
 from dpcore.query.in_memory import make_unwritten_plan, room

@@ -6,11 +6,11 @@ Both would be leaks for a private table. Rehearsals are the only callers, and th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.statistics import Measure, Statistic
 from dpcore.tables.types.timed import Timed, sort_of

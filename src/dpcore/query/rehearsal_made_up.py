@@ -22,7 +22,7 @@ from dpcore.query.groups import DateGroups, Grouping, ListedGroups
 from dpcore.query.plan import read_of
 from dpcore.query.rehearsal_columns import like
 from dpcore.query.unit_sections import BoundedAggregate
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.pieces import Cut
 from dpcore.tables.types.timed import Timed, sort_of
 

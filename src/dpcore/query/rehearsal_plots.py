@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter
 
+from dpcore._dataclasses import dataclass
 from dpcore.pages.plots import ACCENT, DOT, GRID, INK, MUTED, amount, axis_label, is_narrow, picture, shortened
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ itself, through links, folders and globs, and a name that is that of its data se
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.addresses import is_address
 from dpcore.errors import DpcoreError, JobError
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import check_distinct
 from dpcore.tables.sections import InputSection

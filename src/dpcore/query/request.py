@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -13,24 +13,27 @@ from dpcore.query.group_fields import PRIVATE
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.noise import shares_of
 from dpcore.query.query_sections import MAX_QUERIES, Accounting, QuerySection, ReleasePrivacy
-from dpcore.query.unit_sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, JoinSection, MadeSection, PerUnitSection
 from dpcore.query.units_of_answers import ColumnLabel, check_labels, named_columns
 from dpcore.tables.budget import refuse_overspending
-from dpcore.tables.fields import Name, Section, tagged
+from dpcore.tables.fields import Name, Section, apart, elsewhere, no_entries, no_names, tagged
 from dpcore.tables.mistakes import Entries, PlacedError, checked
 from dpcore.tables.run_ids import plain
-from dpcore.tables.sections import DeriveSection, ExpressionText, JobTables, LookupSection
+from dpcore.tables.sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, DeriveSection, ExpressionText, JobTables, LookupSection
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dpcore.query.query_sections import Grouped
+    from dpcore.query.unit_sections import JoinSection as JoinSection  # noqa: PLC0414
+    from dpcore.query.unit_sections import MadeSection as MadeSection  # noqa: PLC0414
+    from dpcore.query.unit_sections import PerUnitSection as PerUnitSection  # noqa: PLC0414
 
+    Join: TypeAlias = JoinSection
+    PerUnit: TypeAlias = PerUnitSection
+else:
+    Join, PerUnit = (Annotated[Any, elsewhere("dpcore.query.unit_sections", f"{name}Section")] for name in ("Join", "PerUnit"))
 
-__all__ = [
-    "ENTRIES", "MAX_QUERIES", "Accounting", "JoinSection", "MadeSection", "PerUnitSection", "QuerySection", "ReleaseJob", "checked_job",
-    "unused_in_words", "within_budget",
-]  # fmt: skip
+__all__ = ["ENTRIES", "MAX_QUERIES", "Accounting", "QuerySection", "ReleaseJob", "checked_job", "unused_in_words", "within_budget"]
 
 ENTRIES = Entries("query", "kind", QUERY_SECTIONS)
 FORMAT = 1
@@ -76,15 +79,15 @@ class ReleaseJob(JobTables):
 
     output: ReleaseOutput
     privacy: ReleasePrivacy
-    column: list[ColumnLabel] = Field(default_factory=list)
+    column: list[Annotated[ColumnLabel, apart(ColumnLabel)]] = Field(default_factory=no_entries)
     where: ExpressionText | None = None
-    join: list[JoinSection] = Field(default_factory=list, max_length=MAX_JOINS)
-    lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
-    derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
-    per_unit: PerUnitSection | None = None
+    join: list[Join] = Field(default_factory=no_entries, max_length=MAX_JOINS)
+    lookup: list[Annotated[LookupSection, apart(LookupSection)]] = Field(default_factory=no_entries, max_length=MAX_LOOKUPS)
+    derive: list[Annotated[DeriveSection, apart(DeriveSection)]] = Field(default_factory=no_entries, max_length=MAX_DERIVED)
+    per_unit: PerUnit | None = None
     query: list[Annotated[QuerySection, tagged("kind", QUERY_SECTIONS)]] = Field(min_length=1, max_length=MAX_QUERIES)
     _total: Privacy | None = PrivateAttr(None)
-    _details: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _details: dict[str, Any] = PrivateAttr(default_factory=no_names)
 
     @model_validator(mode="after")
     def _names_are_distinct(self) -> Self:

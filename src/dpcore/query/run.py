@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore._backend import default_threads
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.pages.numbers import json_text
 from dpcore.query.arrays import listed, with_lists
@@ -22,17 +23,12 @@ from dpcore.query.local_backend import LocalPasses
 from dpcore.query.noise import Draw
 from dpcore.query.plan import ReleasePlan, stream_of
 from dpcore.query.private_bounds import with_bounds
-from dpcore.query.private_groups import Keys
 from dpcore.query.prose import guarantee_of
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.units_of_answers import in_own_unit
 from dpcore.tables.checks import check_is
-from dpcore.tables.output import metadata
-from dpcore.tables.output.output import Output
-from dpcore.tables.places import output_place
 from dpcore.tables.progress import shown_by
 from dpcore.tables.provenance import provenance
-from dpcore.tables.sections import OutputSection
 from dpcore.tables.types.timed import DAY, plainly, sort_of, written
 
 if TYPE_CHECKING:
@@ -41,10 +37,11 @@ if TYPE_CHECKING:
     from dpcore.query.backend import Passes, Room
     from dpcore.query.estimators import Estimator
     from dpcore.query.made_rows import SyntheticTable, TableColumn
-    from dpcore.query.private_groups import KeysEstimator
+    from dpcore.query.private_groups import Keys, KeysEstimator
     from dpcore.query.query_sections import QuerySection
     from dpcore.query.request import ReleaseJob
     from dpcore.rng import Stream
+    from dpcore.tables.output.output import Output
     from dpcore.tables.output.publication import Publication
     from dpcore.tables.progress import Progress, Shown
 
@@ -137,7 +134,12 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
     dict
         The document that was written.
     """
-    with plan.publication.truth(), plan.publication as publication, contextlib.ExitStack() as opened:
+    from dpcore.tables.output.publication import Publication
+
+    files = plan.publication
+    if not isinstance(files, Publication):
+        raise AssertionError("the plan is that of a job without files")  # noqa: TRY004
+    with files.truth(), files as publication, contextlib.ExitStack() as opened:
         tables = {
             place: opened.enter_context(open_table(publication, plan.job, estimator.section, estimator.table))
             for place, estimator in enumerate(plan.estimators)
@@ -230,6 +232,10 @@ def open_table(publication: Publication, job: ReleaseJob, section: Any, columns:
     """Open the table of a query: a hidden sibling of its `output`, until that is committed."""
     import_module("dpcore.distributions")  # What draws the rows must be there before anything is spent.
     from dpcore.query.made_rows import schema_of
+    from dpcore.tables.output import metadata
+    from dpcore.tables.output.output import Output
+    from dpcore.tables.places import output_place
+    from dpcore.tables.sections import OutputSection
 
     place = OutputSection(path=section.output)
     said = metadata.spent(section.privacy, job.privacy.protected, secure=job.secure) | {
@@ -298,6 +304,8 @@ class Decision:
 
     def of(self, counted: Iterable[pa.RecordBatch]) -> Keys:
         """The keys to release, given all keys in order, as `key`, and the number of units of each, as `n`."""
+        from dpcore.query.private_groups import Keys
+
         keys = list(self._released(counted))
         return Keys(self.estimator.private.released(keys[: self.most]), len(keys) > self.most)
 
@@ -326,6 +334,10 @@ def most_keys(estimators: Sequence[Estimator], grouping: PrivateGrouping) -> int
 
 def with_keys(plan: ReleasePlan, totals: Sequence[Any]) -> ReleasePlan:
     """The plan for the groups whose keys were released: those among the statistics of its queries."""
+    if not any(estimator.waits_for_keys for estimator in plan.estimators):
+        return plan
+    from dpcore.query.private_groups import Keys
+
     found = {keys.grouping.names: keys.grouping for keys in totals if isinstance(keys, Keys)}
     # Queries that share their groups go on to share them: the group of a row is then looked up once.
     both = {(names, listed): replace(grouping, listed=listed) for names, grouping in found.items() for listed in (False, True)}

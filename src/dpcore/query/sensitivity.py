@@ -82,9 +82,10 @@ enters another: it is calibrated like a query without groups, whose bounds do no
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 
 SQRT2_UP = Fraction(6369051672525773, 2**52)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpcore.query.request import ReleaseJob
     from dpcore.rng import Stream
     from dpcore.tables.output.charge import Charge
-    from dpcore.tables.output.publication import Publication
+    from dpcore.tables.output.spending import Spending
 
 FORMAT = 1
 WHAT = "the state of a series of dpcore: as secret as the data"
@@ -66,7 +66,7 @@ class Series:
         self.id = _digest(self._about)
         self.what = f"step {self._step.number} of {self._step.steps} of {estimator.section.name!r} on {job.input.path}"
 
-    def check(self, publication: Publication) -> None:
+    def check(self, publication: Spending) -> None:
         """Raise `JobError` unless this run can make its step, or publish what is stored of it, or was published before."""
         if not publication.names:
             raise JobError("a series goes on from one run of a job to the next: ask it in a job that writes its answers, by dpcore release")
@@ -213,11 +213,6 @@ class Series:
             f"{key} is step {step.number}, and {self._file} has {self._last}: {step.label_of(made + 1)} comes first. Run it, on a table "
             "without rows if there is nothing to count"
         )
-
-
-def series_of(job: ReleaseJob, estimators: tuple[Estimator, ...]) -> Series | None:
-    """The series of a job, if it has one; its query is then the only one."""
-    return Series(job, estimators[0]) if estimators[0].section.step_of_series is not None else None
 
 
 def _about(job: ReleaseJob, estimator: Estimator) -> dict[str, Any]:

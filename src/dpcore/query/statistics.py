@@ -7,12 +7,12 @@ are added with `+=` to the total of all rows, whichever rows each part has; a to
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.query.grids import CACHED, LOG_BINS, MOST_STEPS, STEP_BITS, Moments, parts_of, rows_of
 from dpcore.sums import ExactSum, clamped_sum
 

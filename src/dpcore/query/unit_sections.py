@@ -5,17 +5,16 @@ from __future__ import annotations
 import reprlib
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, model_validator
 
 from dpcore.query.group_fields import PRIVATE, GroupBy, Groups, check_grouping
-from dpcore.tables.fields import Finite, Name, Section
-from dpcore.tables.sections import DeriveSection, ExpressionText, Format, LookupSection
+from dpcore.tables.fields import CheckedBy, Finite, Name, Section, no_entries, no_names
+from dpcore.tables.sections import MAX_DERIVED, MAX_JOINS, MAX_LOOKUPS, DeriveSection, ExpressionText, Format, LookupSection
 
 if TYPE_CHECKING:
     from dpcore.query.query_sections import Grouped
 
 MAX_COLUMNS = 2**10
-MAX_LOOKUPS, MAX_DERIVED, MAX_JOINS = 2**6, 2**10, 2**4
 OTHER_KEYS = {"on", "key", "keys", "using", "columns", "left_on", "right_on"}
 """Keys that other tools have for joins."""
 ONLY_UNITS = (
@@ -58,7 +57,7 @@ def _check_column(value: object) -> str | BoundedAggregate:
     raise ValueError(f'must be an aggregate in SQL, {EXAMPLE}, or {{ sum = "cost", lower = 0, upper = 100 }}, got {reprlib.repr(value)}')
 
 
-MadeColumn = Annotated[str | BoundedAggregate, PlainValidator(_check_column)]
+MadeColumn = Annotated[str | BoundedAggregate, CheckedBy(_check_column)]
 
 
 class MadeSection(Section):
@@ -72,9 +71,9 @@ class MadeSection(Section):
         On the rows that are made.
     """
 
-    columns: Annotated[dict[Name, MadeColumn], Field(max_length=MAX_COLUMNS)] = Field(default_factory=dict)
-    lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
-    derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
+    columns: Annotated[dict[Name, MadeColumn], Field(max_length=MAX_COLUMNS)] = Field(default_factory=no_names)
+    lookup: list[LookupSection] = Field(default_factory=no_entries, max_length=MAX_LOOKUPS)
+    derive: list[DeriveSection] = Field(default_factory=no_entries, max_length=MAX_DERIVED)
     where: ExpressionText | None = None
 
     @model_validator(mode="before")
@@ -126,8 +125,8 @@ class JoinSection(Section):
     unit: Name | None = None
     how: Literal["left", "inner"] = "left"
     dataset: Name | None = None
-    lookup: list[LookupSection] = Field(default_factory=list, max_length=MAX_LOOKUPS)
-    derive: list[DeriveSection] = Field(default_factory=list, max_length=MAX_DERIVED)
+    lookup: list[LookupSection] = Field(default_factory=no_entries, max_length=MAX_LOOKUPS)
+    derive: list[DeriveSection] = Field(default_factory=no_entries, max_length=MAX_DERIVED)
     where: ExpressionText | None = None
     per_unit: MadeSection
 
@@ -168,7 +167,7 @@ class PerUnitSection(MadeSection):
 
     by: GroupBy | None = None
     groups: Groups | None = None
-    join: list[JoinSection] = Field(default_factory=list, max_length=MAX_JOINS)
+    join: list[JoinSection] = Field(default_factory=no_entries, max_length=MAX_JOINS)
 
     @model_validator(mode="after")
     def _second_keys_are_declared(self) -> Self:

@@ -8,13 +8,13 @@ disk meanwhile.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.tables.units.by_unit import NAMELESS, PIECE_ROWS, ByUnit, Numbering
 from dpcore.tables.units.scaling import LIMB_BITS, Totals, scaled

@@ -8,12 +8,12 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.pages.numbers import counted, ends_of, percentage_of, plain_name, plain_number, readable, with_digits, written
 from dpcore.query.kinds import KINDS
 from dpcore.query.prose import GroupNames, as_list, coverage_in_words, group_columns, has_bins

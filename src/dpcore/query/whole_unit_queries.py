@@ -7,12 +7,12 @@ units in groups is the exception, where the rows that take part say in how many 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.estimators import OneDraw
 from dpcore.query.statistics import Statistic
 from dpcore.query.unit_statistics import Gathered

@@ -6,12 +6,12 @@ The data are noise: the label is independent of all features, so every query of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.reproduce.draws import fair_bits
 from dpcore.rng import Stream
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import Model, best_linear, truncated_moment
 
 POINTS = 101

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import (
     BinarySearchEstimator,
     LinearEstimator,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import noise
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import Model, draw_counts
 from dpcore.reproduce.draws import signs
 from dpcore.rng import Stream

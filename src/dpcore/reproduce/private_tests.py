@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.inference import identity_test, lipschitz_uniformity_test, uniformity_test
 from dpcore.inference._lipschitz import Constants, States, steps
 from dpcore.inference._sample_size import ALLOWED, least_allowed

@@ -7,12 +7,13 @@ the two.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 import numpy as np
 import numpy.typing as npt
+
+from dpcore._dataclasses import dataclass
 
 Array = npt.NDArray[np.float64]
 

@@ -6,8 +6,8 @@ import importlib
 import importlib.util
 import pkgutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.reproduce import studies as _package
 from dpcore.reproduce.results import Section

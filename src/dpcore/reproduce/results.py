@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Literal
+
+from dpcore._dataclasses import dataclass
 
 Kind = Literal["identity", "finding"]
 """An identity holds for every data set and seed, exactly or up to rounding; a finding is measured, with a statistical error."""

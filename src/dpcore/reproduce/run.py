@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._version import __version__
 from dpcore.errors import ParameterTypeError
 from dpcore.reproduce.registry import ALL, Study, chosen_studies, known_studies

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import local
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import BinarySearchEstimator, Model, draw_counts, optimal_channel
 from dpcore.reproduce.draws import normals
 from dpcore.reproduce.estimates import at_most

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import TypeVar
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.testing import KeyedRandom
 

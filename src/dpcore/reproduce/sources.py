@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from dpcore._dataclasses import dataclass
 
 KEY = re.compile(r"[^()]+\([^()]*\)")
 """A work as citations name it: everything up to its year or number in parentheses."""

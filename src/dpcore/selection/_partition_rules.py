@@ -6,7 +6,6 @@ docs/exactness-partitions.md proves both.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, Literal, Protocol
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.accounting.scales import analytic_gaussian_scale
 from dpcore.errors import ParameterError
 from dpcore.noise import FLOAT_SCALE, default_grid, gaussian

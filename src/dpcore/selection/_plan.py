@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
 from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice, check_positive, check_real, check_sensitivity
 from dpcore.accounting.scales import quotient_up
 from dpcore.errors import ParameterError, ParameterTypeError

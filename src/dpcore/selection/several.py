@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._html import MOST, columns_table
 from dpcore._validation import (
     REAL_DTYPES,

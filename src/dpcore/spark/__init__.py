@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore._extras import require
+from dpcore._lazy import found_in
 from dpcore.frames.source import ADAPTERS
 
 require("dpcore.spark", "batch")  # that pyspark is absent is said where a session starts
@@ -22,27 +23,16 @@ if TYPE_CHECKING:
     from dpcore.spark.releasing import release
     from dpcore.spark.session import make_session
 else:
-
-    def __getattr__(name):  # noqa: ANN001, ANN202
-        """Import a public name when it is first used."""
-        import importlib
-
-        if name not in _ROOMS:
-            raise AttributeError(f"module 'dpcore.spark' has no attribute {name!r}")
-        found = getattr(importlib.import_module(f"dpcore.spark.{_ROOMS[name]}"), name)
-        globals()[name] = found
-        return found
-
-
-_ROOMS = {
-    "PendingWrite": "privatising",
-    "Written": "noise_plans",
-    "estimate": "estimating",
-    "make_session": "session",
-    "privatize": "privatising",
-    "release": "releasing",
-}
-"""The module of each public name."""
+    __getattr__ = found_in(
+        __name__,
+        {
+            "estimating": "estimate",
+            "noise_plans": "Written",
+            "privatising": "PendingWrite privatize",
+            "releasing": "release",
+            "session": "make_session",
+        },
+    )
 
 __all__ = ["PendingWrite", "Written", "estimate", "make_session", "privatize", "release"]
 

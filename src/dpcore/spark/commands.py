@@ -28,7 +28,7 @@ from dpcore.spark.reading import table_of
 from dpcore.spark.session import make_session, running_session
 from dpcore.spark.sinks import sink_of
 from dpcore.spark.watching import unlogged
-from dpcore.tables.inputs import check_output_is_outside
+from dpcore.tables.discovery import check_output_is_outside
 from dpcore.tables.local_paths import SCHEME
 from dpcore.tables.partitions import declared_sorts
 from dpcore.tables.places import check_distinct
@@ -238,7 +238,7 @@ def _check_places(job: Job | ReleaseJob, others: Sequence[Place]) -> None:
 
 
 def _plan_release(session: _Session, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]) -> ReleasePlan:
-    from dpcore.query.plan import written_plan
+    from dpcore.query.written_plans import written_plan
     from dpcore.spark.joined_inputs import joined_inputs
 
     inputs = table_of(session(), job.input, declared_sorts(job.query))

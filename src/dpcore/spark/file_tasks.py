@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.files import NO_DIGEST, digest_of
 from dpcore.errors import DataError, DpcoreError, StorageError, reason
 from dpcore.spark.noise_tasks import typed

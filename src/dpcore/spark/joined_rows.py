@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.spark.table_input import SparkInput
 from dpcore.tables.pieces import FileInfo
 

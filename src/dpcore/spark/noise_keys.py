@@ -9,11 +9,11 @@ different values ever share a draw.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.rng import StreamPosition
 from dpcore.spark.canonical import canonical_parts
 from dpcore.tables.output import metadata

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.jobs.privatize_plan import planned_for
 from dpcore.rng import JobKey

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.jobs.privatize import privatize_rows
 from dpcore.spark.noise_keys import BatchNoise, Identity, mechanism_parts
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from dpcore.errors import JobError
-from dpcore.tables.inputs import check_output_is_outside
+from dpcore.tables.discovery import check_output_is_outside
 from dpcore.tables.local_paths import SCHEME
 from dpcore.tables.places import ledger_places
 from dpcore.tables.run_ids import canonical, declared_files

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.checked import checked
 from dpcore.tables.inputs import Inputs
 from dpcore.tables.pieces import FileInfo, Piece, slices

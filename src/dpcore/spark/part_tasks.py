@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import pickle
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError, DpcoreError, StorageError
 from dpcore.query.backend import UnitTable
 from dpcore.query.local_backend import LocalPasses

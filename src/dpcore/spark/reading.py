@@ -15,7 +15,7 @@ from dpcore.spark.failures import from_spark
 from dpcore.spark.parquet_columns import check_columns
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.watching import impatient
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.local_paths import SCHEME
 from dpcore.tables.partitions import INTEGERS, partitioned
 from dpcore.tables.sections import SUFFIXES

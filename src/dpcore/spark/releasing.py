@@ -10,8 +10,8 @@ from dpcore.errors import ParameterTypeError
 from dpcore.frames.results import Answered, TablePlan, TableResult
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
-from dpcore.query.plan import written_plan
 from dpcore.query.request import ReleaseJob
+from dpcore.query.written_plans import written_plan
 from dpcore.spark.joined_inputs import joined_inputs
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore.spark.noise_tasks import typed
 from dpcore.spark.workers import partition_number
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._java import OLDEST_SPARK, check_spark, spark_version
 from dpcore.errors import JobError, ParameterTypeError
 

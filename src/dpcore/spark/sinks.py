@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice
 from dpcore.errors import JobError, ParameterTypeError
 from dpcore.spark.reading import TABLE

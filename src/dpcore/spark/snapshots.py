@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.noise_tasks import FILE, INDEX

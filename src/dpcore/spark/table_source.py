@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.watching import unlogged

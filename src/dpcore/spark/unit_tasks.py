@@ -8,12 +8,12 @@ neither the order nor the files of the output depend on whose rows they are, or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.spark.canonical import canonical_parts
 from dpcore.spark.noise_tasks import FILE, HIDDEN, INDEX
 from dpcore.tables.types.whole_arrays import decoded

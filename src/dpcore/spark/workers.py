@@ -6,10 +6,11 @@ import contextlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._version import __version__, code_digest
 from dpcore.errors import JobError
 from dpcore.rng import STREAM_VERSION

@@ -4,28 +4,19 @@ from __future__ import annotations
 
 import reprlib
 from collections import Counter
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from dpcore._disk.addresses import Address
-from dpcore._disk.stores import has_bucket
 from dpcore.errors import JobError, ParameterTypeError
 from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.near_names import suggestion
-from dpcore.tables.output import metadata
-from dpcore.tables.places import LOG, REPORT, check_distinct, ledger_places
-from dpcore.tables.run_ids import canonical, declared_files
-from dpcore.tables.sources import exists, place_of
 from dpcore.tables.types.plain import unit_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
-    from dpcore._disk.addresses import Location
     from dpcore.tables.pieces import FileInfo
-    from dpcore.tables.places import Place
     from dpcore.tables.sections import JobFile
     from dpcore.tables.sources import InputFile
 
@@ -38,43 +29,6 @@ def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Want
     if not isinstance(value, kind):
         raise ParameterTypeError(f"{name} must be a {kind.__name__}, which {made_by} makes, got {reprlib.repr(value)}")
     return value
-
-
-def check_inputs_are_tables(job: JobFile, inputs: Iterable[InputFile], others: Sequence[Place], key: str = "input.path") -> None:
-    """Raise `JobError` if a file of the input, or of what `key` names, is also another one that the command reads.
-
-    It comes before a file of categories is read: messages about that quote it, and what is made of it costs nothing.
-    """
-    check_distinct([(key, place_of(path)) for path in inputs], _read_beside(job, others))
-
-
-def check_places(job: JobFile, inputs: Iterable[InputFile], written: Sequence[Place], others: Sequence[Place]) -> None:
-    """Raise `JobError` if a file that the job writes is also another one of the command."""
-    reports = [place for place in others if place[0] == REPORT]
-    logs = [place for place in others if place[0] == LOG]
-    check_distinct([*written, *reports, *logs], [*(("input.path", place_of(path)) for path in inputs), *_read_beside(job, others)])
-
-
-def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
-    """The files that a command reads beside its input."""
-    read: list[Place] = [("a file of categories or a look-up", Path(path)) for path in declared_files(canonical(job))]
-    if job.ledger is not None:
-        read += ledger_places(job.ledger.path)
-    return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]
-
-
-def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path") -> None:
-    """Raise `JobError` if the output exists already."""
-    if isinstance(output, Address) and not has_bucket(output):
-        raise JobError(f"{key} = {str(output)!r}: there is no such bucket")
-    if not overwrite and exists(output):
-        raise JobError(
-            f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
-            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
-        )
-    sidecar = metadata.sidecar_path(output)
-    if output.suffix.lower() == ".csv" and not overwrite and exists(sidecar) and not metadata.is_sidecar(sidecar):
-        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
 
 
 def check_names(info: FileInfo, path: InputFile, wanted: Iterable[str], *, curator: bool = False) -> None:

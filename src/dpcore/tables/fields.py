@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator, ValidationInfo
-from pydantic_core import PydanticKnownError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
+from pydantic_core import CoreSchema, PydanticKnownError
+from pydantic_core.core_schema import no_info_plain_validator_function
 
 from dpcore._validation import check_integer, check_positive, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -26,7 +28,50 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-def tagged(tag: str, models: Mapping[str, type[Section]]) -> PlainValidator:
+def no_entries() -> list[Any]:
+    """An empty list, for each job its own: of a function pydantic reads the parameters at once, of `list` with a tokenizer."""
+    return []
+
+
+def no_names() -> dict[str, Any]:
+    """An empty mapping, in the same way."""
+    return {}
+
+
+class CheckedBy:
+    """The validator of a field whose type pydantic need not look at: a function that says it all.
+
+    Parameters
+    ----------
+    function : callable
+        Returns the value, or raises ValueError. For a `PlainValidator` pydantic builds the schema of the type as well.
+    model : callable, optional
+        Finds the model of a table, for messages about its keys.
+    """
+
+    def __init__(self, function: Callable[[Any], object], model: Callable[[], type[Section]] | None = None) -> None:
+        self.function, self.model = function, model
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        return no_info_plain_validator_function(self.function)
+
+
+def apart(model: type[Section]) -> CheckedBy:
+    """The validator of a table that few jobs have: it is built when the first is given, and is no part of that of all jobs."""
+    return CheckedBy(model.model_validate)
+
+
+def elsewhere(module: str, name: str) -> CheckedBy:
+    """The same, of a model whose module is loaded then, too."""
+
+    def model() -> type[Section]:
+        found: type[Section] = getattr(importlib.import_module(module), name)
+        return found
+
+    return CheckedBy(lambda value: model().model_validate(value), model)
+
+
+def tagged(tag: str, models: Mapping[str, type[Section]]) -> CheckedBy:
     """The validator of a table of which one key, the tag, says by which model it is checked: no other one is looked up."""
 
     def validate(value: object) -> Section:
@@ -39,7 +84,7 @@ def tagged(tag: str, models: Mapping[str, type[Section]]) -> PlainValidator:
             raise PydanticKnownError("union_tag_invalid", {"discriminator": tag, "tag": "", "expected_tags": ""})
         return models[given].model_validate(value)
 
-    return PlainValidator(validate)
+    return CheckedBy(validate)
 
 
 def checked(check: Any, **limits: Any) -> BeforeValidator:
@@ -111,8 +156,8 @@ Finite = Annotated[float, checked(check_real, low=-sys.float_info.max, high=sys.
 Delta = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Int64 = Annotated[int, checked(check_integer, low=INT64_MIN, high=INT64_MAX)]
 CategoryCount = Annotated[int, checked(check_integer, low=2, high=MAX_CATEGORIES)]
-CategoryList = Annotated[tuple[Category, ...], PlainValidator(_check_categories)]
-CategoryPair = Annotated[tuple[Category, ...], PlainValidator(_check_pair)]
-OneCategory = Annotated[Category, PlainValidator(_check_category)]
-OneAnswer = Annotated[Category | bool, PlainValidator(_check_answer)]
+CategoryList = Annotated[tuple[Category, ...], CheckedBy(_check_categories)]
+CategoryPair = Annotated[tuple[Category, ...], CheckedBy(_check_pair)]
+OneCategory = Annotated[Category, CheckedBy(_check_category)]
+OneAnswer = Annotated[Category | bool, CheckedBy(_check_answer)]
 Name = Annotated[str, Field(min_length=1), AfterValidator(_check_printable)]

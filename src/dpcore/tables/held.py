@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.inputs import Inputs
 from dpcore.tables.pieces import slices
 from dpcore.tables.sources import check_same, version_of

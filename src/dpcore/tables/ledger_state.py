@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dpcore.accounting.ledger.amounts import mu_of
 from dpcore.errors import ParameterError
 from dpcore.privacy import as_written, written_sum, written_up
 
@@ -94,6 +93,8 @@ def _sums(entries: Iterable[Entry], keys: list[str]) -> dict[str, float]:
 
 def _sum(entries: list[Entry], key: str) -> float:
     if key == "mu":  # whose squares add up; an entry has half of each
+        from dpcore.accounting.ledger.amounts import mu_of
+
         return mu_of(as_written(written_sum(entry.rho or 0.0 for entry in entries)), up=True)
     return written_sum(getattr(entry, key) or 0.0 for entry in entries)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import reprlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, ParameterTypeError
+from dpcore.tables.fields import CheckedBy
 from dpcore.tables.near_names import near_name
 
 if TYPE_CHECKING:
@@ -202,7 +202,8 @@ def sections_of(model: type[BaseModel]) -> dict[str, type[BaseModel]]:
     """The model of each table of a job, with "" for the whole file."""
     sections: dict[str, type[BaseModel]] = {"": model}
     for name, field in model.model_fields.items():
-        for kind in (field.annotation, *get_args(field.annotation)):
+        for part in _parts_of(field.annotation):
+            kind = part.model() if isinstance(part, CheckedBy) and part.model is not None else part
             if isinstance(kind, type) and issubclass(kind, BaseModel):
                 sections[name] = kind
     return sections
@@ -278,6 +279,8 @@ def dotted_path(path: Keys) -> str:
 
 def nearest(word: object, known: Sequence[str] | Mapping[str, object]) -> str | None:
     """The one of some words, all of which are public, that may be meant; None if none is near."""
+    import difflib
+
     close = difflib.get_close_matches(str(word), list(known), n=1)
     return close[0] if close else None
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.tables.sources import Partitioned
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.types.sizes import total_varying_bytes, varies, varying_bytes
 
 if TYPE_CHECKING:

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.tables.checks import check_names, check_output_is_free, check_places, type_of_unit
-from dpcore.tables.inputs import Inputs, check_output_is_outside
-from dpcore.tables.output import metadata
+from dpcore._dataclasses import dataclass
+from dpcore.tables.checks import check_names, type_of_unit
+from dpcore.tables.inputs import Inputs
 from dpcore.tables.types.decimals import common_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dpcore._disk.addresses import Location
-    from dpcore.tables.output.charge import Charge
-    from dpcore.tables.output.publication import Publication
+    from dpcore.tables.output.spending import Spending
     from dpcore.tables.pieces import FileInfo
-    from dpcore.tables.places import Place
     from dpcore.tables.sections import JobFile
     from dpcore.tables.sources import InputFile
 
@@ -34,7 +32,7 @@ class JobPlan:
     output: Location
     rows: int | None
     unit_type: pa.DataType | None
-    publication: Publication
+    publication: Spending
     curator: bool = False
 
 
@@ -91,19 +89,3 @@ def with_values(infos: Sequence[FileInfo], names: Iterable[str]) -> FileInfo:
         place = first.names.index(name)
         schema = schema.set(place, schema.field(place).with_type(common_type(kinds)))
     return replace(first, schema=schema)
-
-
-def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:
-    """Raise `JobError` if a file that the job writes is part of its input, or another file of the command."""
-    for key, path in reversed(files):
-        check_output_is_outside(path, job.input, key)
-    check_places(job, inputs.paths, files, others)
-
-
-def check_files_are_free(files: Sequence[Place], charge: Charge, *, overwrite: bool) -> None:
-    """Raise `JobError` if something stands where an output would, unless an earlier run of the same job put it there."""
-    sidecars = {(key, metadata.sidecar_path(path)) for key, path in files}  # an output of its own may have such a name too
-    if charge.earlier is None:
-        for key, path in files:
-            if (key, path) not in sidecars:
-                check_output_is_free(path, overwrite=overwrite, key=key)

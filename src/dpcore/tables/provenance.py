@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from dpcore.pages.page import Provenance, now
+from dpcore.pages.moments import now
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dpcore.pages.page import Provenance
     from dpcore.tables.plans import JobPlan
     from dpcore.tables.sections import JobFile
 
@@ -72,6 +73,8 @@ def spent_again(job: JobFile) -> str:
 
 def provenance_of(plan: JobPlan, source: str, output: str, job: Path) -> Provenance:
     """Where the numbers of a page come from: this run, or the earlier one that has published them."""
+    from dpcore.pages.page import Provenance
+
     charge, from_file = plan.publication.charge, plan.job.source
     named: dict[str, Any] = {"run": charge.run, "dataset": plan.job.input.dataset}
     if from_file is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from dpcore import local
 from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError
 from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.randomise_fields import (

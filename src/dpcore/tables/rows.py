@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import itertools
 from bisect import bisect_right
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError
 from dpcore.tables.pieces import MANY_COLUMNS, PIECE_BYTES
-from dpcore.tables.types.reports import stored_bytes
+from dpcore.tables.types.row_bytes import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import reprlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self
 
-from pydantic import Field, PlainValidator, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.pages.words import OWN_ROWS
 from dpcore.rng import KEY_BYTES
-from dpcore.tables.fields import Name, Positive, Section, checked
+from dpcore.tables.fields import CheckedBy, Name, Positive, Section, checked
 
 if TYPE_CHECKING:
     from dpcore.privacy import Privacy
@@ -34,8 +34,9 @@ def _check_shards(value: object) -> int | Literal["auto"] | None:
 DeltaLimit = Annotated[float, checked(check_real, low=0.0, high=1.0, include_high=False)]
 RowCount = Annotated[int, checked(check_integer, low=1, high=2**31 - 1)]
 ExpressionText = Annotated[str, Field(min_length=1)]
-ShardCount = Annotated[int | Literal["auto"] | None, PlainValidator(_check_shards)]
+ShardCount = Annotated[int | Literal["auto"] | None, CheckedBy(_check_shards)]
 Format = Literal["parquet", "csv", "arrow"]
+MAX_LOOKUPS, MAX_DERIVED, MAX_JOINS = 2**6, 2**10, 2**4
 SUFFIXES: dict[str, Format] = {".parquet": "parquet", ".csv": "csv", ".arrow": "arrow"}
 
 

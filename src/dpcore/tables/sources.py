@@ -6,12 +6,12 @@ import contextlib
 import errno
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk import stores
 from dpcore._disk.addresses import Address, Location
 from dpcore._disk.files import digest_of

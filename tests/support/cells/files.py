@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 from pyarrow import ipc
 
 from dpcore.frames.sources import source_of
+from dpcore.tables.discovery import discover
 from dpcore.tables.formats import arrow as arrow_input
-from dpcore.tables.inputs import discover
 from dpcore.tables.pieces import Cut
 from support.cells.arrow import ARROW_TYPES, REFUSED, Label, array_of
 from support.locality import LISTED, NAME, TYPES, Column, register

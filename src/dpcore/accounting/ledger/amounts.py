@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
-from dataclasses import dataclass
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import NO_NUMBERS
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.privacy import as_written, written_down, written_up

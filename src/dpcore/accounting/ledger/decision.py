@@ -7,9 +7,9 @@ spend in between.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dpcore._dataclasses import dataclass
 from dpcore._version import __version__
 from dpcore.accounting.ledger import rows, series
 from dpcore.accounting.ledger.amounts import ZERO, Amount

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.accounting import _calibration
 from dpcore.accounting.ledger import database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file, read_number

@@ -12,11 +12,12 @@ import json
 import os
 import secrets
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.addresses import location_of
 from dpcore._disk.sealed_files import SealedFile, identity, sync_folder
 from dpcore._version import __version__

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore._dataclasses import dataclass
 from dpcore.accounting.ledger.amounts import ZERO, mu_of
 from dpcore.privacy import written_down, written_up
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.local import EPSILON, PRIME, Array, lh_client, pure
 from dpcore.bench.benchmark import Work
 

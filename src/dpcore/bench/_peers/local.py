@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import local
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.sources import PCG64, SFC64
 from dpcore.bench.benchmark import Work
 

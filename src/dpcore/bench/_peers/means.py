@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.bench._peers.sources import PCG64
 from dpcore.bench.benchmark import Work
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import mechanisms
+from dpcore._dataclasses import dataclass
 from dpcore.bench.benchmark import Benchmark, Plan, Side, Work
 from dpcore.interop import arrow, duckdb, pandas, polars
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.interop.opacus._bounds import COLUMNS, MAX_PARAMETERS, RADII, ROWS
 

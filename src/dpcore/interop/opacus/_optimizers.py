@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 from dpcore import noise
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_positive
 from dpcore.errors import DataError, ParameterError
 from dpcore.interop._seeds import stream_of

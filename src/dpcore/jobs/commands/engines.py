@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from dpcore._dataclasses import dataclass
 
 Planned = TypeVar("Planned")
 Result = TypeVar("Result")

@@ -12,7 +12,7 @@ from dpcore._terminal import echo
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.jobs.commands import draft
 from dpcore.jobs.loading import OPEN
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.places import output_place
 

@@ -18,7 +18,7 @@ from dpcore.jobs.privatize_job import load_job
 from dpcore.jobs.privatize_plan import Plan, make_plan
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.provenance import spent_again
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.progress import Progress as RichProgress
 
     from dpcore.tables.progress import Progress
 
@@ -90,6 +90,13 @@ def shown_on(stream: TextIO, *, count_rows: bool = True) -> Iterator[Progress]:
         finally:
             lines.end()
         return
+    with _bar_on(console, count_rows=count_rows) as bar:
+        yield _Bar(bar)
+
+
+def _bar_on(console: Console, *, count_rows: bool) -> RichProgress:
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
     counts = (TextColumn("{task.fields[rows]:,} rows"), TextColumn("{task.fields[rate]:,.0f} rows/s"))
     columns = (
         TextColumn("{task.description}"),
@@ -100,5 +107,4 @@ def shown_on(stream: TextIO, *, count_rows: bool = True) -> Iterator[Progress]:
         TextColumn("left"),
         TimeRemainingColumn(),
     )
-    with RichProgress(*columns, console=console) as bar:
-        yield _Bar(bar)
+    return Progress(*columns, console=console)

@@ -37,7 +37,7 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
     name, wanted = "release", "answers"
 
     def local(self) -> Engine[ReleasePlan, Document]:
-        from dpcore.query.plan import make_release_plan
+        from dpcore.query.written_plans import make_release_plan
 
         return Engine("local", make_release_plan, _release)
 

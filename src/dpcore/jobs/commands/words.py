@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.errors import DpcoreError
-    from dpcore.tables.output.publication import Publication
+    from dpcore.tables.output.spending import Spending
     from dpcore.tables.places import Place
     from dpcore.tables.plans import JobPlan
     from dpcore.tables.sections import JobFile
@@ -110,7 +110,7 @@ def name_reports(paths: Iterable[Path]) -> None:
 
 
 @contextlib.contextmanager
-def truthful(publication: Publication) -> Iterator[None]:
+def truthful(publication: Spending) -> Iterator[None]:
     """If the job ends early, report what it has published and whether it was charged."""
     try:
         with publication.truth():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import DataError, ParameterError

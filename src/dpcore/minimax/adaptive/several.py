@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table
 from dpcore._spread import check_confidence
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import ParameterError

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, overload
 
+from dpcore._dataclasses import dataclass
 from dpcore._figures import drawn_on
 from dpcore._html import rows_table
 from dpcore._validation import check_integer

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError

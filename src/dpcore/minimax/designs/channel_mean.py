@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._series import like
 from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
@@ -317,8 +318,7 @@ class ChannelMeanOnModel:
     def _moments(self) -> Moments:
         frame = self.model.frame
         # Exact until the last step: the center may be far from 0 in the units of the model.
-        offset = Fraction(self.mean.center) - Fraction(frame.origin)
-        center = float(offset / Fraction(2) ** frame.exponent)
+        center = float((Fraction(self.mean.center) - Fraction(frame.origin)) / Fraction(2) ** frame.exponent)
         return Moments(self.model.standard, self.n, center, self.channel, np.ldexp(self.mean.values, -frame.exponent))
 
     @property

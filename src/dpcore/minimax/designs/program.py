@@ -8,12 +8,12 @@ maxima of linear functionals, which duality turns into rows of the same program.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.program import EXTRA_MISSING
 

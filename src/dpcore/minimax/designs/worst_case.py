@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.program import Program
 from dpcore.minimax.spaces import certified

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import ParameterError, ParameterTypeError

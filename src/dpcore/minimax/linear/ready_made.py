@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_positive, check_real
 from dpcore.errors import ParameterError
 from dpcore.local._parameters import check_epsilon

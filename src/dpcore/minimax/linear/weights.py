@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.polynomial import Polynomial, legendre
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -9,12 +9,13 @@ to 2^−53 of the functional's length.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
+from dpcore._dataclasses import dataclass
 
 Array = npt.NDArray[np.float64]
 

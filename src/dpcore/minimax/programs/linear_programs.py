@@ -7,7 +7,6 @@ solution corrects the first. Source: Gleixner, Steffy & Wolter (2016).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError
 
 Array = npt.NDArray[np.float64]

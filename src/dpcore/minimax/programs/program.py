@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.linear_programs import TOLERANCE, Array, InfeasibleError, LinearProgram
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+
+from dpcore._dataclasses import dataclass
 
 Array = npt.NDArray[np.float64]
 NEGLIGIBLE = 46.0

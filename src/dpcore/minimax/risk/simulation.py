@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from scipy import special
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.errors import ParameterError

@@ -5,7 +5,6 @@ In this module, θ is counted from the smallest value of the model, q = P(+z0), 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import _binomial
 from dpcore.minimax.programs.frames import STANDARD, Frame
 from dpcore.minimax.search.search import Search, outcome_of_empty

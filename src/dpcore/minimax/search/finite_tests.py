@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError, ParameterError
 from dpcore.minimax.programs.frames import STANDARD, Frame
 from dpcore.minimax.programs.program import Program

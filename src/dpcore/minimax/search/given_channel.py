@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import ParameterTypeError
 from dpcore.minimax.losses import Loss, as_loss

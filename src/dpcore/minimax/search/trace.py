@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dpcore._dataclasses import dataclass
 from dpcore._figures import drawn_on
 
 if TYPE_CHECKING:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterTypeError
 from dpcore.local._one_bit import expansion

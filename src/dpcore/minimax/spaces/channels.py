@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from dpcore._dataclasses import dataclass
 from dpcore._html import facts_table
 from dpcore._validation import REAL_DTYPES, check_array, check_integer
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_real
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.minimax.spaces.matrices import Array, channel_matrix

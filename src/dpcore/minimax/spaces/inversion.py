@@ -6,12 +6,12 @@ docs/exactness-minimax.md proves that they cover.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore._proportions import share_limits, tail_slack
 from dpcore.minimax._binomial import at_least, below
 from dpcore.minimax.spaces.certified import Maximiser

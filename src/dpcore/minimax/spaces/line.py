@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import minimize_scalar
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from dpcore.minimax.spaces.matrices import Array

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, exactly, exp, fraction_up, log, sqrt
 from dpcore._validation import check_choice
 from dpcore.errors import DpcoreError, ParameterError

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import TINY_NORMAL, check_real
 from dpcore.errors import DpcoreError, ParameterTypeError
 from dpcore.minimax.programs.frames import Frame, most_moved, moves

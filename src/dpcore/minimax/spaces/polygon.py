@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from dpcore.minimax.spaces.certified import Maximiser

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.minimax.spaces.moduli import Pair, hellinger_pairs, largest_difference_tv, whole_range
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.query.fields import check_cells_of_groups
 from dpcore.query.grids import EDGES

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.pages.numbers import plain_name, plain_range
 from dpcore.query.encoders import Categorical, InRange, NotNull
 from dpcore.query.estimators import Estimator, OneDraw, given

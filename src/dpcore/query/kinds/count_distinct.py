@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.query.encoders import Categorical
 from dpcore.query.estimators import given

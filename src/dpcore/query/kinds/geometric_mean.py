@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import Interval, exp, floor, log, power_of_two
 from dpcore.pages.numbers import plain_number
 from dpcore.query.encoders import Clamped, OfNumbers, Present

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.estimators import OneColumn, OneDraw, cells_in, given
 from dpcore.query.fields import Confidence

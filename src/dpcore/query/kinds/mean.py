@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore.query.encoders import Clamped
 from dpcore.query.estimators import AT_LEAST, OneColumn, OneSum, given, reals_of

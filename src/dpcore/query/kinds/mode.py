@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from dpcore._dataclasses import dataclass
 from dpcore.pages.numbers import counted, percentage_of
 from dpcore.query.fields import Confidence
 from dpcore.query.kinds.top import CandidatesQuery, Top, TopEstimator

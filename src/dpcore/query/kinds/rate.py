@@ -8,12 +8,12 @@ scales are equal, 2m/ε. In both cases the cells have the smaller error: that of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.query.encoders import NotNull
 from dpcore.query.estimators import AT_LEAST, OneDraw, cells_in, given
 from dpcore.query.fields import SKIP, Bound, Listed
@@ -183,7 +183,7 @@ class MatchesOf(CellsOf):
     def add(self, total: Array, selected: ReadRows) -> None:
         rows = selected.held()
         cells = np.where(matching(self.condition, rows.columns[0]), MATCHING, OTHER)
-        super(MatchesOf, self).add(total, ReadRows(rows.n, [cells], rows.codes))
+        super(MatchesOf, self).add(total, ReadRows(rows.n, [cells], rows.codes))  # noqa: UP008  # a class with slots is another one
 
 
 def _quotient(part: Array, whole: Array) -> Array:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import Field, PlainValidator, model_validator
+from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError
 from dpcore.mechanisms import RunningTotals
@@ -19,7 +19,7 @@ from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.kinds.count import Count, CountEstimator, RowsQuery
 from dpcore.query.noise import Draw, Noise
 from dpcore.query.query_sections import StepOfSeries
-from dpcore.tables.fields import Name, Positive, checked
+from dpcore.tables.fields import CheckedBy, Name, Positive, checked
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,9 +80,9 @@ class RunningTotalQuery(RowsQuery):
     epsilon: Annotated[Positive, Field(description="ε of all steps together, in (0, ∞).")] = 0.0
     steps: Annotated[int, checked(check_integer, low=1, high=MOST_STEPS), Field(description="Steps of the whole series.")]
     step: Annotated[
-        dt.date | int, PlainValidator(_step), Field(description='The step of this run: its number from 1, or its date, as "${DATE}".')
+        dt.date | int, CheckedBy(_step), Field(description='The step of this run: its number from 1, or its date, as "${DATE}".')
     ]
-    first: Annotated[dt.date | None, PlainValidator(_first), Field(description="Date of the first step, if steps are dates.")] = None
+    first: Annotated[dt.date | None, CheckedBy(_first), Field(description="Date of the first step, if steps are dates.")] = None
     every: Annotated[Literal["day", "week", "month"] | None, Field(description="How far apart the dates are.")] = None
     state: Annotated[Name, Field(description="File for what the next run needs. It is as secret as the data.")]
     max_steps_per_unit: Annotated[int | None, checked(check_integer, low=1, high=MOST_STEPS), Field(description=CLAIM)] = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.mechanisms import Laplace
 from dpcore.query.encoders import Present

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import model_validator
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.pages.printable import check_no_formula
 from dpcore.query.encoders import Bins, Categorical

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -11,6 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from dpcore import accounting, selection
+from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
 from dpcore.noise import default_grid

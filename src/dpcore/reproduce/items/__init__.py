@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, get_args
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
 from dpcore.reproduce.registry import known_studies
 from dpcore.reproduce.sources import SOURCES

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.inference._lipschitz import Constants
 from dpcore.inference._sample_size import ALLOWED
 from dpcore.inference.distribution_tests import sample_size_needed, sign_separation

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.distributions._choices import unit_floats
 from dpcore.distributions.perturbed import perturbed_masses
 from dpcore.reproduce.densities import Betas, Density

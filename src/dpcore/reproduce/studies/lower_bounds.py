@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import inference
+from dpcore._dataclasses import dataclass
 from dpcore.audit import TracingAttack
 from dpcore.inference import mean_lower_bound
 from dpcore.mechanisms import Gaussian

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dpcore._dataclasses import dataclass
 from dpcore.local import BinaryChannel
 from dpcore.minimax import OptimalChannel, UpperBound, modulus_hellinger, modulus_tv, optimal_channel, upper_bound
 from dpcore.reproduce.estimates import Mean, compared

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +12,7 @@ from scipy import stats
 from scipy.optimize import linprog
 
 from dpcore import local
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import (
     BinarySearchEstimator,
     ChannelLowerBound,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
 from dpcore import local, noise
+from dpcore._dataclasses import dataclass
 from dpcore.accounting import gaussian_delta
 from dpcore.minimax import channel_densities, density_level, dp_level
 from dpcore.reproduce.draws import signs

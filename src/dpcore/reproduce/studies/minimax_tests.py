@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
 from dpcore import local
+from dpcore._dataclasses import dataclass
 from dpcore.minimax import (
     MinimaxTest,
     Model,

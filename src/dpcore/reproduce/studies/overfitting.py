@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.inference import AdaptiveQueries
 from dpcore.reproduce.analyst import POPULATION, Agreement, Bits, accuracy, asked, exact_agreements, noise_data, vote_of
 from dpcore.reproduce.estimates import Mean, compared, mean_of, share_check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore import inference, selection, sums
+from dpcore._dataclasses import dataclass
 from dpcore.mechanisms import Gaussian
 from dpcore.reproduce.draws import normals, signs
 from dpcore.reproduce.estimates import Mean, compared, mean_of

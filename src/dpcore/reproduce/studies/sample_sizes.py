@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._dataclasses import dataclass
 from dpcore.inference import sample_size_lower_bound, sample_size_needed, sample_size_order
 from dpcore.inference._lipschitz import least_sample_size
 from dpcore.inference.record_bounds import divergence, moved_signs

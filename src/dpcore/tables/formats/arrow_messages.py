@@ -7,10 +7,11 @@ FlatBuffers, "Internals".)
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

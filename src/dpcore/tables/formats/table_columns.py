@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+
+from dpcore._dataclasses import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable

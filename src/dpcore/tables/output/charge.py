@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
-from dataclasses import dataclass
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpcore._disk.addresses import argument
-from dpcore._disk.sealed_files import content_digest, has_content
-from dpcore.accounting import Ledger
+from dpcore import accounting
+from dpcore._dataclasses import dataclass
 from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
 from dpcore.privacy import Privacy
-from dpcore.tables.ledger_state import ledger_summary
-from dpcore.tables.local_paths import check_local
 from dpcore.tables.run_ids import run_ids
 
 if TYPE_CHECKING:
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
     from dpcore._disk.addresses import Location
     from dpcore._disk.locks import NameLock
     from dpcore._disk.sealed_files import SealedFile
-    from dpcore.accounting import Budget, Entry, Reservation
+    from dpcore.accounting import Budget, Entry, Ledger, Reservation
     from dpcore.tables.sections import JobFile
 
 FINISHED = ("sealed", "published", "done")
@@ -193,7 +188,7 @@ class Charge:
     def finish(self, ledger: str, names: Iterable[Location]) -> None:
         """Publish the files that a dead job has sealed under some names, for any ledger; raise `StorageError` if that is not possible."""
         try:
-            other = Ledger(ledger)
+            other = accounting.Ledger(ledger)
             other.complete()
             waiting = [entry for entry in other.entries() if entry.state == "sealed"]
         except FileNotFoundError:
@@ -264,7 +259,11 @@ class Charge:
 
     def summary(self) -> dict[str, Any] | None:
         """The ledger as it is now, for the document, with the number of this run's entry."""
-        return None if self._ledger is None else ledger_summary(self._ledger, self._path) | {"entry": self.entry}
+        if self._ledger is None:
+            return None
+        from dpcore.tables.ledger_state import ledger_summary
+
+        return ledger_summary(self._ledger, self._path) | {"entry": self.entry}
 
     @property
     def entry(self) -> int | None:
@@ -279,11 +278,15 @@ class Charge:
 
 
 def _completing(ledger: str | Path) -> str:
+    from dpcore._disk.addresses import argument
+
     return f"dpcore ledger complete {argument(ledger)}"
 
 
 def _is_output_of(entry: Entry) -> bool:
     """Whether the files of a run still have the contents that it sealed."""
+    from dpcore._disk.sealed_files import content_digest, has_content
+
     return all(
         content_digest(file.path.resolve()) == file.sha256 if isinstance(file.path, Path) else has_content(file) for file in entry.files
     )
@@ -297,6 +300,10 @@ def _words(part: Budget) -> str:
 
 def _command(job: JobFile, path: str) -> str:
     """The command that makes a ledger that can pay for the job once."""
+    import shlex
+
+    from dpcore._disk.addresses import argument
+
     total = job.total
     # A ledger needs a positive budget; for a free run propose the job's limit.
     epsilon = total.epsilon or job.privacy.max_epsilon
@@ -316,10 +323,12 @@ def _command(job: JobFile, path: str) -> str:
 def _opened(job: JobFile) -> Ledger | None:
     if job.ledger is None:
         return None
+    from dpcore.tables.local_paths import check_local
+
     path = job.ledger.path
     check_local("ledger.path", path)
     try:
-        ledger = Ledger(path)
+        ledger = accounting.Ledger(path)
     except FileNotFoundError:
         raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, path)}") from None
     differences = _differences(job, ledger)

@@ -11,7 +11,7 @@ from dpcore._disk.files import NO_DIGEST
 from dpcore.errors import StorageError, reason
 from dpcore.tables.output import metadata
 from dpcore.tables.output.writers import open_writer
-from dpcore.tables.types.reports import stored_bytes
+from dpcore.tables.types.row_bytes import stored_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

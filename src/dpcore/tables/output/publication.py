@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING
 
 from dpcore._disk.addresses import Address
 from dpcore._disk.files import AtomicFile, remove_stale
@@ -20,25 +20,22 @@ from dpcore._disk.locks import NameLock
 from dpcore._disk.sealed_files import has_content, move_into_place, remove_output, sync_folder
 from dpcore._disk.signals import Deferred
 from dpcore._disk.staging import staged, staging_folder
-from dpcore.accounting.ledger.states import reason_of
-from dpcore.errors import JobError, PublishedError, StorageError, reason
+from dpcore.errors import PublishedError, StorageError, reason
 from dpcore.tables.output import metadata
+from dpcore.tables.output.spending import Spending
 from dpcore.tables.places import check_regular
 from dpcore.tables.sources import exists
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import TracebackType
+    from collections.abc import Sequence
 
     from dpcore._disk.addresses import Location
     from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.output.charge import Charge
 
-State = Literal["planned", "reserved", "sealed", "published", "done"]
 
-
-class Publication:
-    """The files of one job. As a context manager it holds their names, and at its end leaves files or nothing.
+class Publication(Spending):
+    """The files of one job, and what it spends. As a context manager it holds their names, and at its end leaves files or nothing.
 
     Parameters
     ----------
@@ -51,54 +48,18 @@ class Publication:
 
     Attributes
     ----------
-    names, charge, overwrite
+    overwrite
         As given.
-    state : str
-        How far the job is.
     """
 
     def __init__(self, names: Sequence[Location], charge: Charge, *, overwrite: bool) -> None:
-        self.names, self.charge, self.overwrite = tuple(names), charge, overwrite
-        self.state: State = "planned"
+        super().__init__(names, charge)
+        self.overwrite = overwrite
         self._locks: list[NameLock] = []
         self._files: list[AtomicFile] = []
 
-    @contextlib.contextmanager
-    def truth(self) -> Iterator[None]:
-        """Turn any error after the files are published into a `PublishedError`."""
-        try:
-            yield
-        except PublishedError:
-            raise
-        except BaseException as error:
-            if self.state in {"published", "done"} and not isinstance(error, GeneratorExit):
-                raise PublishedError(self.names) from error
-            raise
-
-    def __enter__(self) -> Self:
-        said = self.already()
-        if said is not None:
-            raise JobError(said)
-        try:
-            with Deferred():
-                self._take_names()
-        except BaseException:
-            self._clean_up()
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        with Deferred():
-            spent = error is not None and self.state == "reserved"
-            if error is not None and spent:
-                self.charge.failed(reason_of(error))
-            self._clean_up()
-        if spent and self.charge.is_recorded and isinstance(error, StorageError):
-            raise StorageError(f"{error}. The charge of this run stays in the ledger (entry {self.charge.entry})") from None
-
     def already(self) -> str | None:
-        """The message if an earlier run was published, so that nothing is left to do. See `Charge.already`."""
-        said = self.charge.already(self.names)
+        said = super().already()
         if said is not None:
             with contextlib.suppress(OSError), Deferred():  # What its process has left, if it died.
                 places = [self._place(name) for name in self.names]
@@ -114,12 +75,6 @@ class Publication:
             file = AtomicFile(path, self._place(path)) if isinstance(path, Address) else AtomicFile(path)
             self._files.append(file)
         return file
-
-    def reserve(self) -> None:
-        """Charge the ledger: from here on the budget is spent, even if the job fails."""
-        with Deferred():
-            self.charge.reserve(self.names[-1])
-            self.state = "reserved"
 
     def publish(self, files: Sequence[SealedFile]) -> None:
         """Seal complete files, then show all of them; a signal waits until that is done.

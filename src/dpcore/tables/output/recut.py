@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpcore.tables.types.reports import stored_bytes
+from dpcore.tables.types.row_bytes import stored_bytes
 from dpcore.tables.types.sizes import total_varying_bytes, varies, varying_bytes
 
 if TYPE_CHECKING:

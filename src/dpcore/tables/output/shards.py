@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk import stores
 from dpcore._disk.addresses import Address, Location
 from dpcore.errors import DataError, StorageError, reason

@@ -10,13 +10,13 @@ grid of `dpcore.sums`. What is made of a sum (a mean, a float, a number of 64 bi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND, grid_of
 from dpcore.tables.sql.allowed import INTEGERS, kind_of
 from dpcore.tables.sql.arrow_values import readable

@@ -8,7 +8,8 @@ among them. How long a text can become follows from the arguments' lengths, by t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from dpcore._dataclasses import dataclass
 
 LONGEST_CELL = 4096
 """Bytes of a text of the input; a longer one is NULL in an expression."""

@@ -6,12 +6,13 @@ All of it is a function of each row alone, so a table that differs in some rows 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.types.plain import without_views
 
 if TYPE_CHECKING:

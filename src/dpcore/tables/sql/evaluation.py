@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -11,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.tables.sql.arrow_values import computed, readable
 from dpcore.tables.sql.database import connected

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pc_csv
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError, StorageError
-from dpcore.tables.inputs import discover_one
+from dpcore.tables.discovery import discover_one
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.pieces import Cut
 from dpcore.tables.sql.arrow_values import TEXTS, database_type, readable

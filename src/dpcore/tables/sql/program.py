@@ -9,11 +9,12 @@ costs its row once.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 import duckdb
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
 from dpcore.tables.sql.database import connected

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import duckdb
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import reason
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.sql.allowed import AGGREGATES, COMPARISONS, CONJUNCTIONS, FUNCTIONS, OTHER_AGGREGATES, TARGETS

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
-from dpcore.errors import JobError, StorageError, reason
-from dpcore.tables.fields import INT64_MAX, MAX_CATEGORIES
-from dpcore.tables.formats import csv as csv_input
-from dpcore.tables.local_paths import check_local
-from dpcore.tables.sources import opened
+from dpcore._dataclasses import dataclass
+from dpcore.errors import JobError
+from dpcore.tables.fields import INT64_MAX
+from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types import plain, texts, times
 from dpcore.tables.types.timed import parsed
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
     from dpcore.tables.fields import Category
     from dpcore.tables.randomise_fields import BinaryColumn, CategoricalColumn
-    from dpcore.tables.sources import SourceFile
 
     Mask = npt.NDArray[np.bool_]
 
@@ -132,7 +128,9 @@ class Categories:
         except pa.ArrowInvalid:
             position, text = next((i, text) for i, text in enumerate(self.labels.to_pylist()) if not _is_int64(text))
             raise JobError(f"{self.path}: the column holds integers, but category {position} is {text!r}") from None
-        _check_distinct(self.path, labels)
+        from dpcore.tables.category_files import check_distinct
+
+        check_distinct(self.path, labels)
         return _canonical(labels)
 
     def listed(self) -> list[Category]:
@@ -220,7 +218,7 @@ class Categories:
             codes = own_codes[codes]
         absent = null_mask(values)
         if values.type == pa.binary() and (codes == UNKNOWN).any():
-            nulls = pa.array([null.encode() for null in csv_input.NULLS], pa.binary())
+            nulls = pa.array([null.encode() for null in NULLS], pa.binary())
             absent = pc.is_in(values, value_set=nulls).to_numpy(zero_copy_only=False) & (codes == UNKNOWN)
         return codes, absent if absent is not None and absent.any() else None
 
@@ -297,7 +295,9 @@ def declared_by(listed: tuple[Category, ...] | None, path: str | None = None, k:
     if listed is not None:
         return _canonical(pa.array(listed, pa.string() if isinstance(listed[0], str) else pa.int64()))
     if path is not None:
-        labels = _read(path)
+        from dpcore.tables.category_files import labels_of
+
+        labels = labels_of(path)
         return Categories(len(labels), labels, path)
     return None if k is None else Categories(k)
 
@@ -306,47 +306,6 @@ def _canonical(labels: pa.Array) -> Categories:
     """The categories 0, 1, …, k − 1 in this order are codes: no table of them is kept or stored."""
     are_codes = pa.types.is_integer(labels.type) and np.array_equal(labels.to_numpy(), np.arange(len(labels)))
     return Categories(len(labels), None if are_codes else labels)
-
-
-def _read(path: str) -> pa.Array:
-    """One column of text below a header."""
-    check_local("categories_file", path)
-    with opened(Path(path)) as source:
-        return _labels(source, path)
-
-
-def _labels(source: SourceFile, path: str) -> pa.Array:
-    names = csv_input.header(source)
-    if len(names) != 1:
-        raise JobError(f"{path}: categories are one column with a header, but this file has {len(names)} columns")
-    try:
-        source.file.seek(0)
-        table = arrow_csv.read_csv(
-            source.file,
-            read_options=arrow_csv.ReadOptions(use_threads=False),
-            parse_options=arrow_csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
-            convert_options=arrow_csv.ConvertOptions(column_types={names[0]: pa.string()}, strings_can_be_null=False),
-        )
-    except pa.ArrowInvalid:
-        raise JobError(f"{path}: categories are UTF-8 text, one a line below a header; this file holds something else") from None
-    except OSError as error:
-        raise StorageError(f"{path}: cannot be read{reason(error)}") from None
-    labels = table.column(0).combine_chunks()
-    if not 2 <= len(labels) <= MAX_CATEGORIES:
-        raise JobError(f"{path}: between 2 and {MAX_CATEGORIES} categories are needed, but below the header there are {len(labels)}")
-    empty = pc.index(labels, "").as_py()
-    if empty >= 0:
-        raise JobError(f"{path}: category {empty} (counted from 0 below the header) is empty")
-    _check_distinct(path, labels)
-    return labels
-
-
-def _check_distinct(path: str, labels: pa.Array) -> None:
-    counts = pc.value_counts(labels)
-    repeated = pc.index(pc.greater(counts.field("counts"), 1), pa.scalar(value=True)).as_py()
-    if repeated >= 0:
-        found = counts[repeated].as_py()
-        raise JobError(f"{path}: categories must be distinct, but {found['values']!r} is listed {found['counts']} times")
 
 
 def _is_int64(text: str) -> bool:

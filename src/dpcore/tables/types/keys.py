@@ -6,13 +6,14 @@ A key is made of one row alone, and no cell can end a job: where a cell is null,
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types.categories import INTEGER_TYPES, TEXT_TYPES, value_type
 from dpcore.tables.types.valid_cells import are_utf8

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
-from dpcore.tables.types.categories import TEXT_TYPES, Categories, value_type
+from dpcore._dataclasses import dataclass
+from dpcore.tables.types.categories import TEXT_TYPES, Categories
 from dpcore.tables.types.values import CellError
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 NO_DIGIT = 16
-STRING_BYTES = 16
-"""A guess at the size of a category that is text."""
 
 
 class Reports(Protocol):
@@ -226,21 +224,6 @@ class PairReports:
             _refuse_nulls(part)
             reports[field] = part.to_numpy(zero_copy_only=False)
         return reports
-
-
-def stored_bytes(types: Types) -> int:
-    """Bytes of a row of these columns in memory, about."""
-    return sum(_bytes(kind) for kind in types.values())
-
-
-def _bytes(dtype: pa.DataType) -> int:
-    dtype = value_type(dtype)
-    if pa.types.is_struct(dtype):
-        return sum(_bytes(field.type) for field in dtype)
-    try:
-        return max(int(dtype.bit_width) // 8, 1)
-    except ValueError:  # text, lists
-        return STRING_BYTES
 
 
 def _refuse_nulls(column: pa.Array) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types import texts

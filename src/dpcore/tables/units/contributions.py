@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import DpcoreError, StorageError
 from dpcore.tables.formats.checked import BYTES
 from dpcore.tables.formats.csv import NULLS

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from dpcore._dataclasses import dataclass
 from dpcore._disk.signals import Deferred
 from dpcore.errors import StorageError
 from dpcore.tables.pipeline import POLL_SECONDS, UNFINISHED

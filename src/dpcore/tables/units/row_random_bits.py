@@ -7,13 +7,14 @@ rows has which number changes nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from dpcore import _backend
+from dpcore._dataclasses import dataclass
 from dpcore.rng import SecureRandom
 from dpcore.tables.units.row_hash import RowHash, derived, hash_key, hash_of_groups, types_of_rows
 

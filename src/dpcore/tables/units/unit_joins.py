@@ -7,12 +7,13 @@ alone, and neighbouring sets of tables differ in the rows of one unit, as those 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.tables.rows import rows_of_batch
 from dpcore.tables.sql.allowed import LONGEST_CELL
 from dpcore.tables.sql.arrow_values import TEXTS, database_type, readable

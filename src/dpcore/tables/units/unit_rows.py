@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.pipeline import UNFINISHED, Pipeline

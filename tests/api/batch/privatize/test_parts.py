@@ -10,9 +10,9 @@ from pyarrow import ipc
 
 from dpcore.errors import StorageError
 from dpcore.tables import pieces, sources
+from dpcore.tables.discovery import discover
 from dpcore.tables.formats import arrow as arrow_input
 from dpcore.tables.formats import parquet as parquet_input
-from dpcore.tables.inputs import discover
 from dpcore.tables.pieces import Cut
 from support.jobs import people, write_table
 

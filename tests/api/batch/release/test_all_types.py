@@ -11,8 +11,9 @@ import pytest
 
 from dpcore.errors import JobError
 from dpcore.jobs.release_job import parse_release_job
-from dpcore.query.plan import make_release_plan, read_of
+from dpcore.query.plan import read_of
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.sql.arrow_values import database_type
 from support.jobs import write_table
 

@@ -11,8 +11,8 @@ import pytest
 
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query.encoders import Points
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import FORMATS, write_table
 from support.releases import QUERIES, SURE, Counter, clinic, filled, truth
 

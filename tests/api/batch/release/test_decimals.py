@@ -13,8 +13,8 @@ import pytest
 from dpcore.errors import JobError
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.grids import ExactPoints, needs_steps
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.types.decimals import common_type, counted, ratio_of, steps
 from support.jobs import write_table
 from support.parts import exact_sums

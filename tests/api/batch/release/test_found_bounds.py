@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.jobs.release_job import load_release_job
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import FORMATS, write_table
 from support.laws import ERROR_RATE
 from support.releases import Counter

@@ -10,8 +10,8 @@ import pytest
 
 from dpcore.accounting import rho_pure
 from dpcore.jobs.release_job import load_release_job
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import write_table
 from support.releases import Counter
 

@@ -13,9 +13,9 @@ import pytest
 
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.plan import make_release_plan
 from dpcore.query.prose import GroupNames
 from dpcore.query.run import measured as measured_by
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import FORMATS, refused, write_table
 from support.releases import Counter
 
@@ -239,7 +239,7 @@ def test_pieces_and_threads_do_not_matter(place):
     for threads, piece_rows in ((1, None), (2, 10), (3, 77)):
         plan, tallies = measured(place, people(), queries, privacy, threads=threads, piece_rows=piece_rows)
         from dpcore.query.arrays import listed
-        from dpcore.query.plan import QueryDraws
+        from dpcore.query.draws import QueryDraws
         from dpcore.tables.sections import key_of
 
         key = key_of(plan.job.testing)

@@ -14,7 +14,7 @@ from dpcore.accounting import Ledger, rho_pure
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query.fields import even_edges
 from dpcore.query.kinds import QUERY_SECTIONS
-from dpcore.query.plan import make_release_plan
+from dpcore.query.written_plans import make_release_plan
 from support.jobs import edit, refused, write_table
 from support.releases import QUERIES, Counter, clinic
 

@@ -13,8 +13,8 @@ import pytest
 
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query import unit_statistics as whole_units
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.units import by_unit
 from support.jobs import FORMATS, write_table
 from support.laws import p_value

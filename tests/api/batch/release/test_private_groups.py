@@ -14,7 +14,7 @@ import pytest
 from dpcore import selection
 from dpcore.batch import make_release_plan, parse_release_job, release
 from dpcore.errors import JobError, StorageError
-from dpcore.query import local_backend as key_counts
+from dpcore.query import key_counts
 from dpcore.query import run as released_keys
 from dpcore.testing import KeyedRandom
 from support.jobs import FORMATS, write_table

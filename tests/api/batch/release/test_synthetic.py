@@ -17,9 +17,9 @@ from dpcore.accounting import Ledger, rho_pure, zcdp_rho
 from dpcore.jobs.release_job import load_release_job
 from dpcore.query.kinds.synthetic import PAIR_CELLS, cut
 from dpcore.query.made_rows import Counts, Histogram
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
 from dpcore.query.sensitivity import Contribution
+from dpcore.query.written_plans import make_release_plan
 from dpcore.rng import STREAM_VERSION
 from dpcore.tables.output import metadata
 from support.jobs import FORMATS, read_table, write_table

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dpcore.jobs.release_job import load_release_job
-from dpcore.query.plan import make_release_plan
 from dpcore.query.run import run
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.types.timed import Timed, parsed
 from support.jobs import write_table
 from support.releases import Counter

@@ -14,9 +14,10 @@ import pytest
 
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.local_backend import LocalPasses
-from dpcore.query.plan import contribution, make_release_plan
+from dpcore.query.plan import contribution
 from dpcore.query.run import measured
 from dpcore.query.sensitivity import SQRT2_UP, Contribution
+from dpcore.query.written_plans import make_release_plan
 from dpcore.tables.units.units import choose_rows
 from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value

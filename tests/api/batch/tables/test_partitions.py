@@ -10,7 +10,8 @@ import pytest
 
 from dpcore import PrivateTable
 from dpcore.batch import JobError
-from dpcore.tables.inputs import discover, narrowest
+from dpcore.tables.discovery import discover
+from dpcore.tables.inputs import narrowest
 from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.rows import read_rows
 from support.jobs import COLUMNS, Workplace, read_table, write_table

@@ -13,8 +13,8 @@ from pyarrow import ipc
 from dpcore.batch import estimate, make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
 from dpcore.errors import DataError, StorageError
 from dpcore.tables import randomise as columns
+from dpcore.tables.discovery import discover
 from dpcore.tables.formats import parquet as parquet_input
-from dpcore.tables.inputs import discover
 from dpcore.tables.pieces import Cut
 from dpcore.tables.rows import ROWS_BYTES, WIDE_BYTES, joined, piece_rows_for, read_rows
 from support.jobs import COLUMNS, FORMATS, KEY, decoded, people, write_table

@@ -13,7 +13,7 @@ from pyarrow import ipc
 from dpcore.accounting import Ledger
 from dpcore.batch import JobError, StorageError, estimate, make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
 from dpcore.errors import DataError
-from dpcore.tables.inputs import discover
+from dpcore.tables.discovery import discover
 from dpcore.tables.output import sharded, shards, writers
 from support.jobs import COLUMNS, KEY, Workplace, people, read_table, refused, write_table
 
