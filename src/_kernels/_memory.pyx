@@ -2,9 +2,10 @@
 
 from cpython.buffer cimport PyBuffer_FillInfo
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.object cimport PyTypeObject
+from cpython.object cimport PyObject_GenericSetAttr
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from cpython.tuple cimport PyTuple_SET_ITEM
+from cpython.type cimport PyType_GenericAlloc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
@@ -12,12 +13,6 @@ from dpk cimport dpk_wipe
 
 include "key.pxi"
 include "fresh.pxi"
-
-cdef extern from "Python.h":
-    object PyType_GenericAlloc(PyTypeObject *, Py_ssize_t)
-    int PyObject_GenericSetAttr(object, object, object) except -1
-
-cdef bytes UNSET = bytes(32)
 
 
 cdef class Wiped:
@@ -88,7 +83,7 @@ def fresh_key(read):
 
 def os_key():
     """A fresh key of the operating system."""
-    cdef Key key = Key(UNSET)
+    cdef Key key = Key(bytes(32))
     fresh_material(key.material)
     return key
 
@@ -98,7 +93,7 @@ def secure_position(type kind):
     if not issubclass(kind, tuple):
         raise TypeError("positions are tuples")
     key = os_key()
-    position = PyType_GenericAlloc(<PyTypeObject *> kind, 4)
+    position = PyType_GenericAlloc(kind, 4)
     put(position, 0, key)
     put(position, 1, 0)
     put(position, 2, 0)
@@ -108,7 +103,7 @@ def secure_position(type kind):
 
 def filled(type kind, tuple names, *values):
     """As `kind(*values)` for a frozen class without checks of its own whose fields have these names, but faster."""
-    made = PyType_GenericAlloc(<PyTypeObject *> kind, 0)
+    made = PyType_GenericAlloc(kind, 0)
     for i in range(len(names)):
         PyObject_GenericSetAttr(made, names[i], values[i])
     return made

@@ -102,6 +102,14 @@ def plain_number(number: Any) -> Any:
     return number if kind is None else kind(number)
 
 
+def plain_scale(scale: Any) -> Any:
+    """A single number as a float, an integer that no float holds rounded up; anything else as it is."""
+    number = plain_number(scale)
+    if type(number) is not int:
+        return number
+    return float(number) if -(2**53) <= number <= 2**53 else check_real("scale", number, low=-math.inf, high=math.inf)
+
+
 def check_positive(name: str, value: object) -> float:
     """Return `value` as a positive, normal, finite float, else raise."""
     return check_real(name, value, low=TINY_NORMAL, high=math.inf, include_high=False)

@@ -20,7 +20,17 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore._exact.pending import Kind
 from dpcore._series import SeriesT, like
-from dpcore._validation import INTEGER_DTYPES, REAL_DTYPES, check_array, check_out, check_real, check_scale, check_threads, plain_number
+from dpcore._validation import (
+    INTEGER_DTYPES,
+    REAL_DTYPES,
+    check_array,
+    check_out,
+    check_real,
+    check_scale,
+    check_threads,
+    plain_number,
+    plain_scale,
+)
 from dpcore.errors import ParameterError
 from dpcore.rng import Stream, is_constant_work, resolve
 
@@ -388,13 +398,10 @@ def float_noise(
     """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
     constant = rng is not None and is_constant_work(rng)
     if type(scale) is not float:
-        scale = _single(scale)
-    short = None
-    if type(scale) is float and (grid is None or type(grid) is float):
-        short = _short_float(kind, scale, grid, bounds)
-        released = short.release(values, None, out) if rng is None and threads is None else None
-        if released is not None:
-            return released
+        scale = plain_scale(scale)
+    short = _short_float(kind, scale, grid, bounds) if type(scale) is float and (grid is None or type(grid) is float) else None
+    if short is not None and rng is None and threads is None and (released := short.release(values, None, out)) is not None:
+        return released
     array = values if type(values) is np.ndarray or type(values) is float else _real(values, bounds)
     if short is not None and not constant:
         released = _short(short, array, rng, out, threads, np.float64)
@@ -420,14 +427,11 @@ def int_noise(
     """As `float_noise`, for integers."""
     constant = rng is not None and is_constant_work(rng)
     if type(scale) is not float:
-        scale = _single(scale)
+        scale = plain_scale(scale)
     low, high = DISCRETE_SCALE
-    short = None
-    if type(scale) is float:
-        short = _short_int(kind, scale, bounds)
-        released = short.release(values, None, out) if rng is None and threads is None else None
-        if released is not None:
-            return released
+    short = _short_int(kind, scale, bounds) if type(scale) is float else None
+    if short is not None and rng is None and threads is None and (released := short.release(values, None, out)) is not None:
+        return released
     array = values if type(values) is np.ndarray or type(values) is int else _whole(values, bounds)
     if short is not None and not constant:
         released = _short(short, array, rng, out, threads, np.int64)
@@ -444,14 +448,6 @@ def int_noise(
         laws = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
         result = _backend.int_noise(kind, array, laws, stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
-
-
-def _single(scale: Any) -> Any:
-    """A single number as a float, an integer that no float holds rounded up; anything else as it is."""
-    number = plain_number(scale)
-    if type(number) is not int:
-        return number
-    return float(number) if -(2**53) <= number <= 2**53 else check_real("scale", number, low=-math.inf, high=math.inf)
 
 
 def _real(values: Any, bounds: Interval | None) -> Any:
@@ -483,29 +479,18 @@ def _integer_array(values: Any, bounds: Interval | None) -> npt.NDArray[Any]:
 def _short(call: Any, values: Any, rng: Stream | None, out: Any, threads: int | None, dtype: type) -> Any:
     """Noise on a single number or a short array, or None for anything else. The kernels write to a fresh array: `out` has it as a whole."""
     stream = resolve(rng)
-    if threads is not None:
-        check_threads(threads)
+    check_threads(threads)
     if out is None:
         return call.release(values, stream)
-    _check_out(out, dtype, values.shape if type(values) is np.ndarray else ())
-    if out.dtype != dtype:
-        return None  # the kernels round to float32
-    released = call.release(values, stream)
-    if released is None:
-        return None
-    out[...] = released
-    return out
-
-
-def _check_out(out: object, dtype: type, shape: tuple[int, ...]) -> None:
-    check_out(out, dtype, shape, or_dtype=np.float32 if dtype is np.float64 else None)
+    check_out(out, dtype, np.shape(values), or_dtype=np.float32 if dtype is np.float64 else None)
+    return call.release(values, stream, out)
 
 
 def _check_rest(array: Any, rng: Stream | None, out: Any, threads: int | None, dtype: type) -> tuple[Stream, npt.NDArray[Any], Any]:
     stream = resolve(rng, constant_work=True)
     check_threads(threads)
     if out is not None:
-        _check_out(out, dtype, array.shape)
+        check_out(out, dtype, array.shape, or_dtype=np.float32 if dtype is np.float64 else None)
         array = _backend.separate(array, out)
     return stream, array, out
 

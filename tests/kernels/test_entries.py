@@ -264,6 +264,7 @@ def runs() -> dict[str, Run]:
         "keystream_in_cache": lambda: _dispatch.keystream_in_cache(KEY, 0, 4096),
         "noise_run": run_noise(lambda _: (_noise.Law(_noise.GAUSSIAN, 1.7, 2.0**-39), _noise.GAUSSIAN)),
         "law_set_grid": run_noise(lambda _: (_noise.Law(_noise.LAPLACE, 2.0**1023, 2.0**1023), _noise.LAPLACE)),
+        "law_parameters": run_noise(lambda _: (_noise.Law(_noise.LAPLACE, 3.0, 2.0**-20), _noise.LAPLACE)),
         "guide_set": run_table(),
         "number_distinct": into(2000, np.uint16, lambda out: _noise.number_distinct(np.floor(7 * x), out, -1.0, 8.0)),
         "first_outside": lambda: _response.first_outside(codes[0], 8, 0, 500),

@@ -233,6 +233,7 @@ def test_kernels_keep_the_level_and_the_process_and_nothing_else() -> None:
     assert found == {
         ("_bitgen.pyx", "const uint64_t *process"),
         ("_dispatch.pyx", "dpk_kernels usable[3]"),
+        ("_dispatch.pyx", "dpk_kernels without_vaes[3]"),
         ("_dispatch.pyx", "const dpk_kernels *slot"),
         ("level.pxi", "const dpk_kernels **slot"),
     }

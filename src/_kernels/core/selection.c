@@ -7,15 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#include "../kernels/lanes.h"
 #include "dpk_kernels.h"
+#include "unit_noise.h"
 
 #define LOG2_UNIT 0x1p23            /* a float's bits count log2 in these */
 #define LOG2_ZERO (127 * LOG2_UNIT) /* bits of 1.0f */
 #define LOG2_PIECE (143 * LOG2_UNIT)
 #define INVERSE_LN2 0x1.71547652b82fep+0
 #define FILTER_SLACK 0x1p15    /* 2^-8 of a unit of log2: far above all rounding of the filter */
-#define NOISE_BOUND 0x1p-45    /* a unit of noise N is good to this much times 1 + |N| */
 #define MOST_ERROR 0x1p-39     /* and |N| < 46 */
 #define INTEGER_ERROR 0x1p-40  /* what the low part of an int64 adds to an error, twice over */
 #define LARGEST_SCORE 0x1p1000 /* scores are clamped to this, so that no sum overflows */
@@ -143,77 +142,6 @@ static void drop_losers(selector *s) {
 }
 
 /* Noise */
-
-/* The leading bits of V: 16, 64, and where those leave less than 2^-32, 64 more. */
-typedef struct {
-    uint32_t piece;
-    uint64_t word, next;
-} leading_bits;
-
-static leading_bits complement(leading_bits b) { return (leading_bits){~b.piece & 0xffff, ~b.word, ~b.next}; }
-
-/* Of a positive number. */
-static int leading_zeros(uint64_t x) {
-#if defined(__GNUC__) || defined(__clang__)
-    return __builtin_clzll(x);
-#else
-    int zeros = 0;
-    for (; !(x >> 63); x <<= 1) zeros++;
-    return zeros;
-#endif
-}
-
-/* Their value as a double, good to a relative 2^-47. 0 where they are too few: below 2^-32, or 2^-64 with all of them. */
-static double fraction_of(leading_bits b) {
-    uint64_t top = (uint64_t)b.piece << 48 | b.word >> 16, rest = b.word << 48 | b.next >> 16;
-    int zeros = 0;
-    if (top >> 32 == 0) {
-        top = top << 32 | rest >> 32;
-        rest <<= 32;
-        zeros = 32;
-    }
-    if (top >> 32 == 0) return 0.0;
-    int shift = leading_zeros(top);
-    top = top << shift | rest >> 1 >> (63 - shift);
-    zeros += shift;
-    return (double)top * double_of((uint64_t)(1023 - 64 - zeros) << 52);
-}
-
-static int is_extreme(leading_bits b) { return (b.piece == 0 && b.word >> 48 == 0) || (b.piece == 0xffff && b.word >> 48 == 0xffff); }
-
-/* -ln d for a positive normal d, good to 2^-50 (1 + |ln d|). */
-static double negative_log(double d) {
-    double c, m = reduce(d, 0x1p52 + 1023, &c);
-    double s = (m - 1.0) / (m + 1.0);
-    return c * DPK_LN2 - s * muladd(s * s, atanh_tail(s * s), 2.0);
-}
-
-/* -ln(1 - V), good to a relative 2^-46; not positive where too few bits are known. */
-static double exponential_of(leading_bits b) {
-    if (b.piece < 0x4000) { /* V < 1/4: 2 atanh(V/(2 - V)) keeps the relative precision */
-        double v = fraction_of(b);
-        double s = v / (2.0 - v);
-        return s * muladd(s * s, atanh_tail(s * s), 2.0);
-    }
-    double u = fraction_of(complement(b));
-    return u > 0.0 ? negative_log(u) : 0.0;
-}
-
-/* Post: *noise good to NOISE_BOUND (1 + |noise|). Errors: undecided where too few bits are known. */
-static dpk_decision unit_noise(int kind, leading_bits b, double *noise) {
-    if (kind == DPK_GUMBEL) {
-        double e = exponential_of(b);
-        if (!(e > 0.0)) return DPK_UNDECIDED;
-        *noise = negative_log(e);
-        return DPK_DECIDED;
-    }
-    int is_lower = kind == DPK_TWO_SIDED && b.piece >= 0x8000;
-    double v = fraction_of(is_lower ? complement(b) : b);
-    if (!(v > 0.0)) return DPK_UNDECIDED;
-    double e = negative_log(kind == DPK_TWO_SIDED ? 2.0 * v : v);
-    *noise = is_lower ? -e : e;
-    return DPK_DECIDED;
-}
 
 /* The candidate of a contender at keystream index `element`, whose first further word is `word`. */
 static dpk_candidate candidate_of(const dpk_selection *call, const contender *c, uint64_t element, uint64_t word) {

@@ -318,7 +318,7 @@ class TableResult:
 
     def _written(self) -> dict[str, Any]:
         """The document as a job writes it."""
-        from dpcore.query.arrays import with_lists
+        from dpcore.tables.arrays import with_lists
 
         if self._answered.written is None:
             self._answered.written = with_lists(self._whole())
@@ -334,7 +334,7 @@ class TableResult:
     def _repr_html_(self) -> str:
         if self._answered.document is None:
             return f"<p>{escaped(repr(self))}</p>"
-        from dpcore.query.arrays import listed
+        from dpcore.tables.arrays import listed
 
         caption = f"{self._answer['name']}: {_protected(self.privacy, self._whole()['unit'])}"
         view = _view(self._answer)

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpcore._dataclasses import dataclass
-from dpcore.query.arrays import listed
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP
 from dpcore.query.noise import described, half_width_of, rho_of, standard_deviation
 from dpcore.query.query_sections import BoundedQuery
 from dpcore.query.statistics import Measure, SumOf
+from dpcore.tables.arrays import listed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

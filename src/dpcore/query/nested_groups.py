@@ -24,12 +24,12 @@ from dpcore._spread import noise_variance
 from dpcore.errors import ParameterError
 from dpcore.pages.numbers import plain_number
 from dpcore.query.adding_up import AddedUp, LeastSquares, Tree, nearest_non_negative
-from dpcore.query.arrays import listed
 from dpcore.query.estimators import AT_LEAST, Estimator
 from dpcore.query.group_fields import MAX_GROUPS
 from dpcore.query.linear_widths import LEAST_BETA, bound_widths, laws, width
 from dpcore.query.nested_fields import TOTAL, Consistent
 from dpcore.query.noise import part_of, unit_width
+from dpcore.tables.arrays import listed
 from dpcore.tables.types.timed import sort_of
 
 if TYPE_CHECKING:

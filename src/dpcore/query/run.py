@@ -15,7 +15,6 @@ from dpcore._backend import default_threads
 from dpcore._dataclasses import dataclass
 from dpcore._validation import check_integer
 from dpcore.pages.numbers import json_text
-from dpcore.query.arrays import listed, with_lists
 from dpcore.query.fields import MAX_CELLS
 from dpcore.query.group_fields import MAX_GROUPS
 from dpcore.query.kinds import kind_of
@@ -26,6 +25,7 @@ from dpcore.query.private_bounds import with_bounds
 from dpcore.query.prose import guarantee_of
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.units_of_answers import in_own_unit
+from dpcore.tables.arrays import listed, with_lists
 from dpcore.tables.checks import check_is
 from dpcore.tables.progress import shown_by
 from dpcore.tables.provenance import provenance

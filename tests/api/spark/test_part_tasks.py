@@ -14,11 +14,11 @@ from dpcore.errors import DataError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
 from dpcore.jobs.release_job import parse_release_job
-from dpcore.query.arrays import with_lists
 from dpcore.query.in_memory import answers, make_unwritten_plan
 from dpcore.query.run import document_of, measured
 from dpcore.query.statistics import SumsOfGroups
 from dpcore.spark.part_tasks import PartJob, guarded
+from dpcore.tables.arrays import with_lists
 from dpcore.tables.pieces import FileInfo
 from dpcore.tables.progress import Silent
 from dpcore.tables.units.row_hash import types_of_rows

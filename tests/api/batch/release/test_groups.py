@@ -238,8 +238,8 @@ def test_pieces_and_threads_do_not_matter(place):
     answers = []
     for threads, piece_rows in ((1, None), (2, 10), (3, 77)):
         plan, tallies = measured(place, people(), queries, privacy, threads=threads, piece_rows=piece_rows)
-        from dpcore.query.arrays import listed
         from dpcore.query.draws import QueryDraws
+        from dpcore.tables.arrays import listed
         from dpcore.tables.sections import key_of
 
         key = key_of(plan.job.testing)
