@@ -74,6 +74,7 @@ ALLOWED = {
     "frames/objects.py": {"_rules()": CACHE},
     "spark/commands.py": {"warnings": "how Python shows warnings while a command runs; catch_warnings puts it back"},
     "spark/failures.py": {"SECRET": "drawn at import, then constant"},
+    "spark/part_totals.py": {"HEADER": CONSTANT},
     "interop/numpy.py": {"PEER": CONSTANT},
     "noise.py": {"_short_float()": CACHE, "_short_int()": CACHE},
     "interop/opendp/_measurements.py": {"PEER": CONSTANT, "peer()": CACHE},

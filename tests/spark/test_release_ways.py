@@ -15,7 +15,7 @@ from dpcore.accounting import Ledger
 from dpcore.batch import load_release_job, make_release_plan
 from dpcore.batch import release as on_one_machine
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError, StorageError
-from dpcore.spark import part_passes, release, repeated_rows
+from dpcore.spark import part_passes, partitions, release, repeated_rows
 from dpcore.testing import KeyedRandom
 from support.every_query import job_text, others, table, weights
 from support.jobs import KEY
@@ -144,13 +144,30 @@ def test_a_task_that_fails_gives_the_same_answer(spark, folder, monkeypatch):
 
 
 def test_statistics_that_are_merged_by_tasks_are_the_same(spark, folder, monkeypatch):
-    monkeypatch.setattr(part_passes, "DIRECT_BYTES", 0)
+    for module in (part_passes, partitions):
+        monkeypatch.setattr(module, "DIRECT_BYTES", 0)
     assert answers(release(read(spark, folder).repartition(7), job(query=LIGHT))) == by_name(here(folder, query=LIGHT))
     monkeypatch.setattr(part_passes, "MOST_BYTES", 1)
     charged = written(folder, "large", ledger={"path": str(folder / "large.ledger")}, query=LIGHT, testing=None)
     ledger = Ledger.create(folder / "large.ledger", epsilon=50.0, delta=0.1, unit="person")
     with pytest.raises(JobError, match="statistics of all queries take 0 MiB, and at most 0 MiB fit"):
         release(read(spark, folder), charged)
+    assert list(ledger.entries()) == []
+
+
+def test_tasks_take_several_partitions_where_their_statistics_would_be_too_many(spark, folder, monkeypatch):
+    """The bound is kept by fewer tasks, or, where these hold rows, by a refusal before the charge."""
+    monkeypatch.setattr(partitions, "MOVED_BYTES", 1000)
+    rows, tasks, bound = {"max_epsilon": 100.0, "max_delta": 0.1}, [], partitions.most_tasks
+    monkeypatch.setattr(part_passes, "most_tasks", lambda size: tasks.append(bound(size)) or tasks[-1])
+    frame = read(spark, folder).repartition(30)
+    assert answers(release(frame, job(query=LIGHT, privacy=rows))) == by_name(here(folder, query=LIGHT, privacy=rows))
+    assert 1 < max(tasks) < 30
+    monkeypatch.setattr(partitions, "MOST_TASKS", 1000)
+    charged = written(folder, "moved", ledger={"path": str(folder / "moved.ledger")}, query=LIGHT, testing=None)
+    ledger = Ledger.create(folder / "moved.ledger", epsilon=50.0, delta=0.1, unit="person")
+    with pytest.raises(JobError, match="and 30 tasks have them: more than 0 TiB together would move"):
+        release(frame, charged)
     assert list(ledger.entries()) == []
 
 

@@ -231,17 +231,17 @@ def test_a_lost_executor_between_map_and_write(spark, people, tmp_path, monkeypa
 
 def test_parts_of_a_release_move_by_their_numbers(spark, people, monkeypatch):
     """Statistics that are merged by tasks go to the same one at every attempt, whatever they hold: their number alone decides."""
-    from dpcore.spark import part_passes
+    from dpcore.spark import part_passes, partitions
 
-    taken = []
+    taken, rows = [], part_passes._rows
 
-    def collecting(self, action, stage):
-        plan = action.__self__._jdf.queryExecution().executedPlan().toString()
+    def looking(parts, size):
+        plan = parts._jdf.queryExecution().executedPlan().toString()
         taken.append([line for line in plan.splitlines() if "Exchange" in line])
-        return action()
+        return rows(parts, size)
 
-    monkeypatch.setattr(part_passes, "DIRECT_BYTES", 0)
-    monkeypatch.setattr(part_passes.SparkPasses, "_run", collecting)
+    monkeypatch.setattr(partitions, "DIRECT_BYTES", 0)
+    monkeypatch.setattr(part_passes, "_rows", looking)
     assert round(release(people, COUNT | {"privacy": {"max_epsilon": 1e6}, "query": [COUNT["query"][0] | {"epsilon": 1e5}]}).value) == ROWS
     (moves,) = taken
     assert [re.search(r"Exchange (hashpartitioning\(place|SinglePartition)", line) is not None for line in moves] == [True, True]

@@ -13,7 +13,8 @@ import pyarrow as pa
 from dpcore.query.plan import ReleasePlan
 from dpcore.query.statistics import Measure
 from dpcore.spark.joined_rows import joined_infos
-from dpcore.spark.part_tasks import PartJob, counts_of, listing, merged, together
+from dpcore.spark.part_tasks import PartJob, counts_of, listing, together
+from dpcore.spark.part_totals import merged
 from dpcore.tables.pieces import Cut, FileInfo
 from dpcore.tables.rows import read_rows
 
@@ -68,8 +69,8 @@ class PartPasses:
     def add_up(self, plan: ReleasePlan, measures: Sequence[Measure | None], stage: str) -> tuple[list[Any], int]:
         """The statistics of all parts."""
         job = PartJob.of(replace(plan, by_value=self._by_value), together(measures), self._info, self._joined)
-        total = merged([job.added_up(iter(part)).packed() for part in reversed(self._parts)])
-        assert total is not None
+        found = merged(piece for part in reversed(self._parts) for piece in job.added_up(iter(part)).pieces())
+        total = job.added_up([]).filled(merged(found.pieces()))
         job = replace(job, measures=listing(measures))
         values = {tuple(row.values()) for part in self._parts for batch in job.listed(iter(part)) for row in batch.to_pylist()}
         counted = Counter((place, group) for place, group, _ in values)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from dpcore.query.estimators import Estimator
 from dpcore.query.per_unit import UnitTable
 from dpcore.query.reads import PrivateGrouping
-from dpcore.query.statistics import Measure
+from dpcore.query.statistics import WIDTH, Measure, wholes, words_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpcore.query.plan import ReleasePlan
 
 Found = TypeVar("Found")
-__all__ = ["Estimator", "Measure", "Passes", "PrivateGrouping", "Room", "UnitTable"]
+__all__ = ["WIDTH", "Estimator", "Measure", "Passes", "PrivateGrouping", "Room", "UnitTable", "wholes", "words_of"]
 
 
 class Passes(Protocol):

@@ -75,7 +75,7 @@ class Counts:
     ----------
     size : int
         Number of cells.
-    rows : int
+    total : ndarray of int64 of shape (1,)
         Rows that were counted, each once in every histogram.
     counts : ndarray of int64
         Of all cells, or of those in `cells`.
@@ -84,17 +84,33 @@ class Counts:
     """
 
     size: int
-    rows: int
+    total: Array
     counts: Array
     cells: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows that were counted."""
+        return int(self.total[0])
+
+    @property
+    def wide(self) -> list[Array]:
+        """No sums."""
+        return []
+
+    @property
+    def narrow(self) -> list[Array]:
+        """What it is made of."""
+        self.counts, self.cells = self.all(), None
+        return [self.counts, self.total]
 
     @classmethod
     def of(cls, size: int, rows: int, cells: Array) -> Counts:
         """Count cells."""
         if size <= SPARSE * len(cells):
-            return cls(size, rows, _backend.code_counts(cells, size, threads=1))
+            return cls(size, np.array([rows]), _backend.code_counts(cells, size, threads=1))
         found, counts = np.unique(cells, return_counts=True)
-        return cls(size, rows, counts, found)
+        return cls(size, np.array([rows]), counts, found)
 
     def __iadd__(self, other: Counts) -> Self:
         if self.cells is not None:
@@ -103,7 +119,7 @@ class Counts:
             self.counts += other.counts
         else:
             self.counts[other.cells] += other.counts
-        self.rows += other.rows
+        self.total += other.total
         return self
 
     def all(self) -> Array:

@@ -1,7 +1,8 @@
 """Exact statistics of rows, one for each group: what a pass over a table adds up, in one thread or in many, on one machine or on several.
 
 A table without groups is one group that all rows are in. A statistic is exact: a count, or a sum of integers. So totals of parts of a table
-are added with `+=` to the total of all rows, whichever rows each part has; a total is made of arrays, and is pickled to be sent.
+are added with `+=` to the total of all rows, whichever rows each part has. A total is an array of integers, or has two lists of arrays:
+`wide`, whose rows are a sum of 128 bits in two words and a number of rows, and `narrow`, of integers of 64 bits.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
     Codes = npt.NDArray[np.int32]
     Counts = npt.NDArray[np.int64]
+
+WIDTH = 3
+"""Words of a wide row: the lower and the upper one of a sum, and a number of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,10 +189,11 @@ class SumsOfGroups:
     """
 
     __slots__ = ("_bounds", "_empty", "totals")
+    narrow = ()
 
     def __init__(self, groups: int, lower: float, upper: float) -> None:
         self._bounds, self._empty = (lower, upper), clamped_sum(np.empty(0), lower, upper)
-        self.totals = np.zeros((groups + 1, 3), np.int64)
+        self.totals = np.zeros((groups + 1, WIDTH), np.int64)
 
     def add(self, values: Array, codes: Codes | None) -> None:
         """Add values to the sums of their groups, or all of them to the first."""
@@ -202,6 +207,11 @@ class SumsOfGroups:
     def __iadd__(self, other: SumsOfGroups) -> Self:
         _backend.merge_grouped_sums(self.totals, other.totals)
         return self
+
+    @property
+    def wide(self) -> list[Counts]:
+        """What it is made of."""
+        return [self.totals]
 
     @property
     def counts(self) -> Counts:
@@ -283,14 +293,20 @@ class MomentsOfGroups:
     """
 
     __slots__ = ("totals",)
+    narrow = ()
 
     def __init__(self, groups: int, parts: int) -> None:
-        self.totals = [np.zeros((groups + 1, 3), np.int64) for _ in range(parts)]
+        self.totals = [np.zeros((groups + 1, WIDTH), np.int64) for _ in range(parts)]
 
     def __iadd__(self, other: Self) -> Self:
         for mine, others in zip(self.totals, other.totals, strict=True):
             _backend.merge_grouped_sums(mine, others)
         return self
+
+    @property
+    def wide(self) -> list[Counts]:
+        """What it is made of."""
+        return self.totals
 
     @property
     def groups(self) -> int:
@@ -299,7 +315,7 @@ class MomentsOfGroups:
 
     def exact(self, start: int, stop: int) -> Exact:
         """The sums of some groups."""
-        *sums, high, low = (_whole(total[start:stop]) for total in self.totals)
+        *sums, high, low = (wholes(total[start:stop]) for total in self.totals)
         return Exact(self.totals[0][start:stop, 2], sums, (high << STEP_BITS) + low)
 
     def each(self) -> Iterator[Moments]:
@@ -318,11 +334,20 @@ class Exact:
     products: Array
 
 
-def _whole(words: Array) -> Array:
+def wholes(words: Array) -> Array:
     """The integers whose two words, the lower one first, are rows of an array."""
     low, high = words[:, 0].copy().view(np.uint64).astype(object), words[:, 1].astype(object)
     whole: Array = (high << 64) + low
     return whole
+
+
+def words_of(integers: Array) -> Counts:
+    """The words of integers of Python, as rows of sums have them; see `wholes`."""
+    words = np.zeros((len(integers), WIDTH), np.int64)
+    some = np.flatnonzero(integers)
+    words[some, 0] = (integers[some] % 2**64).astype(np.uint64).view(np.int64)
+    words[some, 1] = (integers[some] >> 64).astype(np.int64)
+    return words
 
 
 @dataclass(frozen=True, slots=True)

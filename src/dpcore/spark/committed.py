@@ -10,7 +10,7 @@ from dpcore._disk.files import NO_DIGEST, digest_of
 from dpcore.accounting.ledger.states import reason_of
 from dpcore.errors import JobError, PublishedError, StorageError, reason
 from dpcore.spark.committers import check_committers
-from dpcore.spark.folders import FolderPublication, check_folder
+from dpcore.spark.folders import FolderPublication, at_once, check_folder
 from dpcore.spark.noise_plans import NoisePlan, Written
 from dpcore.spark.outer_places import Address, LoggedTable
 from dpcore.spark.own_files import charged
@@ -161,15 +161,17 @@ def _taken(written: Path, folder: Path, *, is_recorded: bool) -> tuple[dict[str,
     """Move what Spark has committed into the hidden folder of the output; return the digests of the files, and their rows."""
     import pyarrow.parquet as pq
 
-    files, rows = {}, 0
+    def moved(item: tuple[int, Path]) -> tuple[str, str, int]:
+        position, part = item
+        name = f"part-{position:05}.parquet"
+        digest, rows = digest_of(part) if is_recorded else NO_DIGEST, pq.read_metadata(part).num_rows
+        part.rename(folder / name)
+        return name, digest, rows
+
     try:
-        for position, part in enumerate(sorted(written.glob("part-*.parquet"))):
-            name = f"part-{position:05}.parquet"
-            files[name] = digest_of(part) if is_recorded else NO_DIGEST
-            rows += pq.read_metadata(part).num_rows
-            part.rename(folder / name)
+        found = at_once(moved, enumerate(sorted(written.glob("part-*.parquet"))))
     except OSError as error:
         raise StorageError(f"cannot complete the output{reason(error)}") from None
-    if not files:
+    if not found:
         raise StorageError("the output is not there: the executors do not write to a disk that the driver sees")
-    return files, rows
+    return {name: digest for name, digest, _ in found}, sum(rows for _, _, rows in found)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dpcore._disk.files import AtomicFolder
 from dpcore._disk.sealed_files import move_into_place
@@ -16,7 +16,7 @@ from dpcore.tables.output.publication import Publication
 from dpcore.tables.sections import SUFFIXES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow as pa
 
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
     from dpcore._disk.sealed_files import SealedFile
     from dpcore.tables.sections import Format
 
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+AT_ONCE = 16
+"""Files that are moved at a time: a file system of many machines answers each call after a millisecond or more, and to many at once."""
 LEFT_BY_SPARK = ("_SUCCESS", "_committed_", "_started_")
 """Beginnings of names that Spark leaves in a folder of a table."""
 
@@ -121,14 +125,17 @@ class AcceptedAttempts:
         StorageError
             If a file is not there, or has another size than its attempt said: the folder is on no disk that all executors share.
         """
-        files: dict[str, str] = {}
+
+        def moved(item: tuple[int, Any]) -> tuple[str, str]:
+            partition, row = item
+            source, target = folder.spill / row["name"], folder.temporary / f"part-{partition:05}.{output_format}"
+            if source.stat().st_size != row["bytes"]:
+                raise StorageError(f"a part of {folder.path} has another size than its task has written; nothing was published")
+            source.rename(target)
+            return target.name, row["sha256"]
+
         try:
-            for partition, row in sorted(self._named.items()):
-                source, target = folder.spill / row["name"], folder.temporary / f"part-{partition:05}.{output_format}"
-                if source.stat().st_size != row["bytes"]:
-                    raise StorageError(f"a part of {folder.path} has another size than its task has written; nothing was published")
-                source.rename(target)
-                files[target.name] = row["sha256"]
+            files: dict[str, str] = dict(at_once(moved, sorted(self._named.items())))
             if not files:
                 target = folder.temporary / f"part-00000.{output_format}"
                 files[target.name] = empty_file(target, schema, output_format, compression)
@@ -146,15 +153,21 @@ class AcceptedAttempts:
         return files
 
 
+def at_once(work: Callable[[Item], Found], items: Iterable[Item]) -> list[Found]:
+    """What is made of each item, in their order, by threads that wait for a file system; after an error no thread works on."""
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return list(threads.map(work, items))  # on an error `map` cancels what has not begun, and the end of the block waits for the rest
+
+
 def _sidecars(folder: Path, files: dict[str, str], said: dict[str, Any]) -> dict[str, str]:
     """Write the metadata beside each CSV file, and return the digests of what was written."""
     import hashlib
 
-    found = {}
-    for name, digest in files.items():
+    def written(item: tuple[str, str]) -> tuple[str, str]:
+        name, digest = item
         place = metadata.sidecar_path(folder / name)
         content = sidecar_of(said, (folder / name).stat().st_size, digest)
-        with contextlib.closing(place.open("wb")) as file:
-            file.write(content)
-        found[place.name] = hashlib.sha256(content).hexdigest()
-    return found
+        place.write_bytes(content)
+        return place.name, hashlib.sha256(content).hexdigest()
+
+    return dict(at_once(written, files.items()))

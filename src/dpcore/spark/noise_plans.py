@@ -11,6 +11,7 @@ from dpcore.errors import JobError
 from dpcore.jobs.privatize_plan import planned_for
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
+from dpcore.spark.partitions import shuffled, wanted_by
 from dpcore.spark.repeated_rows import check_repeats
 from dpcore.spark.row_order import comes_in_order, is_determined
 from dpcore.spark.snapshots import selected, with_names
@@ -147,9 +148,10 @@ def bounded(rows: DataFrame, task: UnitTask) -> DataFrame:
 
     before = list(rows.schema.fields)
     there = StructType([*before, StructField(MEETING, LongType())])
-    met = rows.mapInArrow(meet, there).repartition(MEETING).sortWithinPartitions(MEETING)
+    count = wanted_by(rows.sparkSession) or shuffled(rows)
+    met = rows.mapInArrow(meet, there).repartition(count, MEETING).sortWithinPartitions(MEETING)
     done = StructType([*before, StructField(WORD, LongType()), StructField(HIDDEN, BooleanType())])
-    return met.mapInArrow(choose, done).repartition(WORD).sortWithinPartitions(WORD)
+    return met.mapInArrow(choose, done).repartition(count, WORD).sortWithinPartitions(WORD)
 
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:

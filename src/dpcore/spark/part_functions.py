@@ -7,33 +7,34 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from dpcore.spark.part_tasks import merged
+from dpcore.spark.part_totals import merged
 from dpcore.spark.workers import partition_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dpcore.spark.part_tasks import PartJob, PartOfTotals
+    from dpcore.spark.part_tasks import PartJob
     from dpcore.spark.workers import Stamp
 
 AT_A_TIME = 1 << 18
 """Rows that are handed back to Spark at a time."""
+PIECES = 256
+"""The same of ranges of statistics, which have up to 12 KiB each."""
 
 
-def added_up(stamp: Stamp, job: PartJob, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The statistics of the rows of a task; nothing of none."""
+def added_up(stamp: Stamp, job: PartJob, spread: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The statistics of the rows of a task; nothing of none. Each range goes to one of so many that merge it, by the number of the task."""
     with stamp.guarding():
         rows = _some(batches)
         if rows is not None:
-            yield _packed(job.added_up(rows))
+            own = partition_number() % spread
+            yield from _sent((place * spread + own, piece) for place, piece in job.added_up(rows).pieces())
 
 
-def merged_parts(stamp: Stamp, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Statistics of several tasks, in one."""
+def merged_parts(stamp: Stamp, spread: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Statistics of several tasks, merged."""
     with stamp.guarding():
-        total = merged(part.as_py() for batch in batches for part in batch.column(1))
-        if total is not None:
-            yield _packed(total)
+        yield from _sent(merged((place // spread, piece) for batch in batches for place, piece in pieces_of(batch)).pieces())
 
 
 def counted(stamp: Stamp, job: PartJob, place: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +66,13 @@ def _some(batches: Iterator[pa.RecordBatch]) -> Iterable[pa.RecordBatch] | None:
     return None if first is None else itertools.chain([first], batches)
 
 
-def _packed(part: PartOfTotals) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([partition_number()], pa.int32()), pa.array([part.packed()], pa.binary())], ["place", "part"]
-    )
+def pieces_of(batch: pa.RecordBatch) -> Iterator[tuple[int, bytes]]:
+    """Numbers of ranges, and what parts have sent of each."""
+    return zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
+
+
+def _sent(pieces: Iterable[tuple[int, bytes]]) -> Iterator[pa.RecordBatch]:
+    left = iter(pieces)
+    while some := list(itertools.islice(left, PIECES)):
+        places, parts = zip(*some, strict=True)
+        yield pa.RecordBatch.from_arrays([pa.array(places, pa.int32()), pa.array(parts, pa.binary())], ["place", "part"])

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import math
 import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +20,9 @@ from dpcore.query.backend import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
 from dpcore.spark.joined_rows import MEETING, JoinedRows, joined_infos
-from dpcore.spark.part_tasks import PartJob, PartOfTotals, counts_of, listing, merged, together
+from dpcore.spark.part_tasks import PartJob, counts_of, listing, together
+from dpcore.spark.part_totals import merged
+from dpcore.spark.partitions import DIRECT_BYTES, check_moved, merging, most_tasks, partitions_of, shuffled, wanted_by
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
@@ -36,19 +37,17 @@ if TYPE_CHECKING:
 
     from dpcore.query.backend import Estimator, Measure
     from dpcore.query.plan import ReleasePlan
+    from dpcore.spark.part_totals import PartOfTotals
     from dpcore.spark.table_input import SparkInput
     from dpcore.tables.progress import Progress
 
 Found = TypeVar("Found")
 PART = "place int, part binary"
-"""Of a task: its number, and its statistics. Parts move by their numbers, so that a second attempt sends its part where the first did."""
+"""A range of statistics, and what a task has in it. They move by the range and the number of the task, so that a second attempt sends its
+part where the first did."""
 VALUES = "place int, part int, value binary"
-DIRECT_BYTES = 64 << 20
-"""Parts of so many bytes together go to the driver as they are; larger ones are merged by tasks first."""
 MOST_BYTES = 512 << 20
 """The statistics of all queries together, which one task and the driver must hold."""
-SHUFFLED, UNSET = "spark.sql.shuffle.partitions", "200"
-"""Spark's setting of partitions, and its value where nobody has set it: too many for most tables."""
 KEYS_AT_A_TIME = 1 << 16
 CHANGED = "the table changed between two passes over it, so the result would mix two tables; try again when nothing writes to it"
 
@@ -79,10 +78,13 @@ class SparkPasses:
         return default_threads()
 
     def check_sizes(self, plan: ReleasePlan) -> None:
-        """Raise `JobError` if the statistics of queries whose groups are declared are too large: call it before a job is charged."""
+        """Raise `JobError` if the statistics of queries whose groups are declared are too large, of one task or of all: before a charge."""
         known = [None if _waits(estimator) else estimator.measure for estimator in plan.estimators]
-        info = self._info(_columns(plan, _names_of(known)))
-        _check_size(len(PartJob.of(plan, together(known), info, joined_infos(plan)).added_up([]).packed()))
+        job = PartJob.of(plan, together(known), self._info(_columns(plan, _names_of(known))), joined_infos(plan))
+        size = job.added_up([]).size
+        _check_size(size)
+        if job.holds_rows:  # where tasks hold no rows, too many partitions are given to fewer tasks instead
+            check_moved(size, lambda: partitions_of(self._prepared(plan, together(known), _names_of(known))[1]))
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
         """The same: the task that has all rows of a unit makes what its queries are about, in each pass alike."""
@@ -108,8 +110,9 @@ class SparkPasses:
         estimator: Any = plan.estimators[place]
         job, frame = self._prepared(plan, [], estimator.private.names)
         counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
-        counted = counted.groupBy("key").agg(F.sum("n").alias("n"))
-        counted = counted.repartitionByRange(self._partitions(frame), "key").sortWithinPartitions("key")
+        count = self._shuffled(frame)
+        counted = counted.repartition(count, "key").groupBy("key").agg(F.sum("n").alias("n"))
+        counted = counted.repartitionByRange(count, "key").sortWithinPartitions("key")
         stage = f"counting {plan.job.privacy.unit!r} per {', '.join(map(repr, estimator.private.names))}"
         return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
 
@@ -137,11 +140,6 @@ class SparkPasses:
         info = self._table.info
         names = tuple(name for name in info.names if name in needed)
         return FileInfo(names, None if info.types is None else pa.schema([(name, info.types[name]) for name in names]), None)
-
-    def _partitions(self, frame: DataFrame) -> int:
-        """Partitions of a frame. Spark looks at rows to find those of a sorted one, so this is an action like others."""
-        plan = frame._jdf.queryExecution()  # noqa: SLF001 - pyspark's own way starts workers
-        return watched(self._spark, lambda: max(int(plan.toRdd().getNumPartitions()), 1))
 
     def _prepared(self, plan: ReleasePlan, measures: Sequence[Measure | None], names: Iterable[str]) -> tuple[PartJob, DataFrame]:
         """What tasks need of the plan, and the rows that they get: the columns of these names, and all rows of a unit in one task."""
@@ -191,20 +189,22 @@ class SparkPasses:
         return F.xxhash64(F.lit(self._salt), *(F.col(f"`{name}`") for name in own))
 
     def _shuffled(self, frame: DataFrame) -> int:
-        """Partitions of a shuffle: as many as the input has, or as many as the session wants if somebody has set it."""
-        wanted = self._spark.conf.get(SHUFFLED)
-        return max(self._partitions(frame), 0 if wanted == UNSET else int(wanted))
+        """Partitions of a shuffle: as many as follow from the input, or as many as the session wants if somebody has set more."""
+        return max(shuffled(frame), wanted_by(self._spark) or 0)
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> PartOfTotals:
         nothing = job.added_up([])
-        size, count = len(nothing.packed()), self._partitions(frame)
+        size, count = nothing.size, partitions_of(frame)
         _check_size(size)
-        parts = frame.mapInArrow(functools.partial(part_functions.added_up, stamp(), job), PART)
-        if size * count > DIRECT_BYTES:
-            for fewer in (math.isqrt(count) + 1, 1):
-                parts = parts.repartition(fewer, "place").mapInArrow(functools.partial(part_functions.merged_parts, stamp()), PART)
-        found = self._run(parts.collect, stage)
-        return merged(bytes(row["part"]) for row in found) or nothing
+        if count > most_tasks(size) and not job.holds_rows:
+            count = most_tasks(size)
+            frame = frame.coalesce(count)
+        steps = merging(size, nothing.ranges, count)
+        spread = steps[0][1] if steps else 1
+        parts = frame.mapInArrow(functools.partial(part_functions.added_up, stamp(), job, spread), PART)
+        for tasks, shared in steps:
+            parts = parts.repartition(tasks, "place").mapInArrow(functools.partial(part_functions.merged_parts, stamp(), shared), PART)
+        return nothing.filled(self._run(lambda: merged(_rows(parts, size)), stage))
 
     def _different(self, plan: ReleasePlan, measures: Sequence[Measure | None]) -> dict[int, Any]:
         """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
@@ -215,7 +215,8 @@ class SparkPasses:
             return {}
         job, frame = self._prepared(plan, listed, _names_of(listed))
         values = frame.mapInArrow(functools.partial(part_functions.listed, stamp(), job), VALUES)
-        counted = values.distinct().groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
+        values = values.repartition(self._shuffled(frame), *values.columns).distinct()
+        counted = values.groupBy("place", "part").agg(F.count(F.lit(1)).alias("n"))
         columns = [section.column for section, each in zip(plan.job.query, listed, strict=True) if each is not None]
         stage = f"counting different values of {', '.join(dict.fromkeys(map(repr, columns)))}"
         found = self._run(counted.collect, stage)
@@ -238,6 +239,11 @@ def _column(place: str, field: pa.Field | None) -> Any:
 def moves_rows(plan: ReleasePlan) -> bool:
     """Whether tasks hand rows or cells of rows to others: those of a unit, or values that are counted once."""
     return plan.unit_type is not None or any(listing([estimator.measure for estimator in plan.estimators]))
+
+
+def _rows(parts: DataFrame, size: int) -> Iterable[tuple[int, bytes]]:
+    """The merged ranges; of many bytes those of one partition at a time, so that the driver's Java does not hold all of them."""
+    return ((row[0], row[1]) for row in (parts.collect() if size <= DIRECT_BYTES else parts.toLocalIterator()))
 
 
 def _waits(estimator: Estimator) -> bool:

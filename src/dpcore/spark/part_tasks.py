@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import pickle
 from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -22,6 +21,7 @@ from dpcore.errors import DataError, DpcoreError, StorageError
 from dpcore.query.backend import UnitTable
 from dpcore.query.local_backend import LocalPasses
 from dpcore.spark.part_input import PartInput, planned
+from dpcore.spark.part_totals import PartOfTotals
 from dpcore.spark.spill_folders import spill_folder
 from dpcore.tables.progress import Silent
 from dpcore.tables.rows import rows_of_batch
@@ -29,7 +29,6 @@ from dpcore.tables.sql.derivation import Derivations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Self
 
     import numpy.typing as npt
 
@@ -41,53 +40,6 @@ if TYPE_CHECKING:
     from dpcore.tables.units.unit_rows import UnitRecipe
 
 REPLACEMENT = "\ufffd"
-
-
-@dataclass(slots=True)
-class PartOfTotals:
-    """Exact statistics of some rows, on their way from a task to the driver.
-
-    Attributes
-    ----------
-    totals : list
-        One for each query, in the order of the plan; None where nothing is added up.
-    rows : int
-        How many rows they are of.
-    """
-
-    totals: list[Any]
-    rows: int
-
-    def packed(self) -> bytes:
-        """As bytes, which only the driver of the same job opens again."""
-        return pickle.dumps(self, protocol=5)
-
-    @classmethod
-    def unpacked(cls, data: bytes) -> PartOfTotals:
-        """From `packed`."""
-        found = pickle.loads(data)  # noqa: S301 - made by a task of this job, over connections that Spark authenticates
-        if not isinstance(found, cls):
-            raise AssertionError(type(found))  # noqa: TRY004
-        return found
-
-    def __iadd__(self, other: PartOfTotals) -> Self:
-        for place, total in enumerate(other.totals):
-            if total is not None:
-                self.totals[place] += total
-        self.rows += other.rows
-        return self
-
-
-def merged(parts: Iterable[bytes]) -> PartOfTotals | None:
-    """All parts in one, of which two are in memory at a time; None of none."""
-    total: PartOfTotals | None = None
-    for each in parts:
-        part = PartOfTotals.unpacked(each)
-        if total is None:
-            total = part
-        else:
-            total += part
-    return total
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +86,11 @@ class PartJob:
     def chooses_rows(self) -> bool:
         """Whether units take part with some of their rows only."""
         return self.plan.unit_type is not None and self.plan.job.chooses_rows
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a task has all of its rows in memory at a time."""
+        return self.chooses_rows or self.recipe is not None or bool(self.joined)
 
     def added_up(self, batches: Iterable[pa.RecordBatch]) -> PartOfTotals:
         """The statistic of each query."""

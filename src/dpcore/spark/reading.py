@@ -12,7 +12,9 @@ import pyarrow as pa
 
 from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
+from dpcore.spark.jvm_files import java_array
 from dpcore.spark.parquet_columns import check_columns
+from dpcore.spark.snapshots import names_of
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.watching import impatient
 from dpcore.tables.discovery import discover
@@ -45,6 +47,8 @@ WHOLE_CALENDAR = {"datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECT
 """Dates and instants before Gregory's calendar as others read them: Spark 3 ends a job at the first in a file of others."""
 INFERENCE = "spark.sql.sources.partitionColumnTypeInference.enabled"
 """Whether Spark gives the values of folders types of its own, by which 007 and 7 are one."""
+LISTED_BY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+"""Number of folders or files from which on Spark lists them by tasks."""
 WHOLE = rf"\A(?:{INTEGERS})\z"
 """The texts of folders that are integers, as Java has patterns."""
 LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
@@ -107,7 +111,7 @@ def _addressed(spark: SparkSession, path: str, given: str | None, declared: Mapp
     if kind in set(SUFFIXES.values()):
         _check_no_log(spark, path)
     frame = _read(spark, kind, [path])
-    return kind, _typed(frame, folder_types(path, frame.inputFiles(), declared))
+    return kind, _typed(frame, folder_types(path, names_of(frame), declared))
 
 
 def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) -> DataFrame:
@@ -118,22 +122,30 @@ def _read(spark: SparkSession, kind: str, paths: Sequence[str], **options: Any) 
     elif kind == "parquet":
         options |= WHOLE_CALENDAR | {"mergeSchema": True}  # without it the columns are those of one of the files
     with impatient(spark.sparkContext):  # executors read what the files say of their columns
-        with _folders_as_text(spark):
-            frame = spark.read.options(**options).format(kind).load(list(paths))
+        with _opening(spark, is_here=paths[0].startswith("file:")):
+            reader = spark.read.options(**options).format(kind)
+            # What `load` does, which takes a call of Java for each path.
+            frame: DataFrame = reader._df(reader._jreader.load(java_array(spark.sparkContext, paths)))  # noqa: SLF001
         if kind == "parquet":
             check_columns(frame)
     return frame
 
 
 @contextlib.contextmanager
-def _folders_as_text(spark: SparkSession) -> Iterator[None]:
-    """Open a table whose folders' values stay as they are written; the setting goes back to what it was."""
-    before = spark.conf.get(INFERENCE, "true")
-    spark.conf.set(INFERENCE, "false")
+def _opening(spark: SparkSession, *, is_here: bool) -> Iterator[None]:
+    """Open a table whose folders' values stay as they are written; settings go back to what they were.
+
+    Files of this machine are listed by the driver: Spark otherwise starts a task for each, which takes longer than to look at the file.
+    """
+    wanted = {INFERENCE: "false"} | ({LISTED_BY_TASKS: str(2**31 - 1)} if is_here else {})
+    before = {name: str(spark.conf.get(name)) for name in wanted}
     try:
+        for name, value in wanted.items():
+            spark.conf.set(name, value)
         yield
     finally:
-        spark.conf.set(INFERENCE, str(before))
+        for name, value in before.items():
+            spark.conf.set(name, value)
 
 
 def _typed(frame: DataFrame, types: Mapping[str, pa.DataType]) -> DataFrame:

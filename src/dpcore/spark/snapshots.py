@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.spark.failures import from_spark
+from dpcore.spark.jvm_files import DriverFiles
 from dpcore.spark.noise_tasks import FILE, INDEX
 from dpcore.spark.row_order import each_of
 from dpcore.spark.watching import unlogged
@@ -62,38 +63,35 @@ def pinned(frame: DataFrame) -> Snapshot:
     StorageError
         If one is gone, or Spark cannot say which there are.
     """
-    context = frame.sparkSession.sparkContext
-    jvm: Any = context._jvm  # noqa: SLF001 - the files' sizes and times have no public name in Python
-    conf = context._jsc.hadoopConfiguration()  # noqa: SLF001
-    files: dict[str, tuple[int, int]] = {}
-    for name in _files_of(frame):
-        path = jvm.org.apache.hadoop.fs.Path(jvm.java.net.URI(name))
-        try:
-            status = path.getFileSystem(conf).getFileStatus(path)
-        except Exception:
-            raise StorageError("a file of the input is gone, or cannot be inspected") from None
-        files[name] = (status.getLen(), status.getModificationTime())
-    return Snapshot(files)
+    arrays = _files_of(frame)
+    try:
+        return Snapshot(DriverFiles(frame.sparkSession.sparkContext).sizes(arrays))
+    except Exception:
+        raise StorageError("a file of the input is gone, or cannot be inspected") from None
 
 
-def _files_of(frame: DataFrame) -> list[str]:
-    """The files of a frame; Spark computes the rows of small tables in memory to find them, and may fail at a cell."""
+def names_of(frame: DataFrame) -> list[str]:
+    """The addresses of the files of a frame, in order."""
+    return DriverFiles(frame.sparkSession.sparkContext).names(_files_of(frame))
+
+
+def _files_of(frame: DataFrame) -> list[Any]:
+    """Arrays of Java with the files of a frame; Spark computes the rows of small tables in memory to find them, and may fail at a cell."""
     try:
         with unlogged():
-            return sorted({*frame.inputFiles(), *_files_behind_caches(frame)})
+            return [frame._jdf.inputFiles(), *_files_behind_caches(frame)]  # noqa: SLF001 - pyspark's own way takes a call for each file
     except Exception as error:
         failed = from_spark(error)
     raise failed from None
 
 
-def _files_behind_caches(frame: DataFrame) -> list[str]:
+def _files_behind_caches(frame: DataFrame) -> list[Any]:
     """The files of tables of which Spark has the rows in its memory, which it does not name: a lost executor reads them again."""
     query: Any = frame._jdf.queryExecution()  # noqa: SLF001 - plans have no public form in Python
     if not any(leaf.nodeName() == CACHED for leaf in each_of(query.withCachedData().collectLeaves())):
         return []
     relations = (leaf.relation() for leaf in each_of(query.analyzed().collectLeaves()) if leaf.nodeName() == "LogicalRelation")
-    files = (each.location().inputFiles() for each in relations if each.getClass().getSimpleName() == "HadoopFsRelation")
-    return [str(name) for names in files for name in names]
+    return [each.location().inputFiles() for each in relations if each.getClass().getSimpleName() == "HadoopFsRelation"]
 
 
 def keeps_rows(frame: DataFrame) -> bool:

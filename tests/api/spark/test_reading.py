@@ -34,11 +34,11 @@ def test_folders_have_the_types_of_the_local_engine():
 
 
 def test_files_with_other_columns_are_refused():
-    check_same([("u", "x"), ("x", "u")])
+    check_same([(1, ("u", "x")), (2, ("x", "u"))])
     check_same([])
     for other in (("U",), (), ("u", "x")):
         with pytest.raises(JobError, match=r"file [13].* has a column .* and file [13] has not"):
-            check_same([("u",), ("u",), other])
+            check_same([(1, ("u",)), (3, other)])
 
 
 def part_job(names, info, **privacy):
