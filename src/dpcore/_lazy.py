@@ -30,6 +30,8 @@ def found_in(package: str, modules: dict[str, str]) -> Callable[[str], Any]:
     places = {name: module for module, names in modules.items() for name in names.split()}
 
     def __getattr__(name: str) -> Any:  # noqa: N807
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name, obj=sys.modules[package])
         found = getattr(importlib.import_module(f"{package}.{places[name]}"), name)

@@ -43,9 +43,8 @@ FLOAT_SCALE = (2.0**-960, 2.0**960)
 """Range of the scale of float noise."""
 DISCRETE_SCALE = (2.0**-20, 2.0**40)
 """Range of the scale of discrete noise, without its lower end."""
-FINEST_GRID_BITS = 40
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-_GRID_RANGE = (2.0**-1000, 2.0**1023)
+FINEST_GRID_BITS, _GRID_RANGE = 40, (2.0**-1000, 2.0**1023)
 _REAL_VALUES = "; use a mechanism for real numbers (laplace, gaussian), or convert whole numbers with .astype(np.int64)"
 
 
@@ -397,8 +396,7 @@ def float_noise(
 ) -> Any:  # fmt: skip
     """Check everything and add noise. With bounds the values are records, which are clamped block by block as the noise is added."""
     constant = rng is not None and is_constant_work(rng)
-    if type(scale) is not float:
-        scale = plain_scale(scale)
+    scale = scale if type(scale) is float else plain_scale(scale)
     short = _short_float(kind, scale, grid, bounds) if type(scale) is float and (grid is None or type(grid) is float) else None
     if short is not None and rng is None and threads is None and (released := short.release(values, None, out)) is not None:
         return released
@@ -414,10 +412,8 @@ def float_noise(
         grid = _backend.default_grid(scales)
     stream, array, out = _check_rest(array, rng, out, threads, np.float64)
     within: Any = None if bounds is None else _backend.Bounds(*bounds)
-    if constant:
-        result: Any = _backend.constant_noise(kind, array, scales, grid, stream.position, out=out, threads=threads, bounds=within)
-    else:
-        result = _backend.float_noise(kind, array, scales, grid, stream.position(), out=out, threads=threads, bounds=within)
+    draw: Any = _backend.constant_noise if constant else _backend.float_noise
+    result = draw(kind, array, scales, grid, stream.position if constant else stream.position(), out=out, threads=threads, bounds=within)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 
@@ -426,8 +422,7 @@ def int_noise(
 ) -> Any:
     """As `float_noise`, for integers."""
     constant = rng is not None and is_constant_work(rng)
-    if type(scale) is not float:
-        scale = plain_scale(scale)
+    scale = scale if type(scale) is float else plain_scale(scale)
     low, high = DISCRETE_SCALE
     short = _short_int(kind, scale, bounds) if type(scale) is float else None
     if short is not None and rng is None and threads is None and (released := short.release(values, None, out)) is not None:
@@ -438,15 +433,14 @@ def int_noise(
         if released is not None:
             return released if type(values) is np.ndarray or out is not None else _in_the_form_of(values, released)
     array = _integer_array(array, bounds)
+    laws: Any = None if constant else _backend.numbered_scales(scale, low, high, array.shape)
+    laws = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if laws is None else laws
     stream, array, out = _check_rest(array, rng, out, threads, np.int64)
-    within = None if bounds is None else _backend.Bounds(*bounds)
+    more: Any = {"out": out, "threads": threads, "bounds": None if bounds is None else _backend.Bounds(*bounds)}
     if constant:
-        scales = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False)
-        result = _backend.constant_noise(kind, array, scales, None, stream.position, out=out, threads=threads, bounds=within)
+        result = _backend.constant_noise(kind, array, laws, None, stream.position, **more)
     else:
-        each = _backend.numbered_scales(scale, low, high, array.shape)
-        laws = check_scale(scale, low=low, high=high, shape=array.shape, include_low=False) if each is None else each
-        result = _backend.int_noise(kind, array, laws, stream.position(), out=out, threads=threads, bounds=within)
+        result = _backend.int_noise(kind, array, laws, stream.position(), **more)
     return result if type(values) is np.ndarray or out is not None else _in_the_form_of(values, result)
 
 

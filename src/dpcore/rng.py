@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol, Self, runtime_
 from dpcore._backend import Key, derived_key, fresh_key, os_key, secure_position
 from dpcore._validation import check_integer
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from types import TracebackType
+
+    from dpcore.privacy import Privacy
 
 __all__ = ["STREAM_VERSION", "CarriedKey", "JobKey", "SecureRandom", "Stream", "StreamPosition"]
 
@@ -140,6 +141,8 @@ class SecureRandom:
         >>> dpcore.SecureRandom(constant_work=True).guarantee(dpcore.Privacy(1.0), size=1000).delta < 1e-20
         True
         """
+        from dpcore.privacy import Privacy
+
         if not isinstance(privacy, Privacy):
             raise ParameterTypeError(f"privacy must be a Privacy, got {type(privacy).__name__}")
         size = check_integer("size", size, low=1)
@@ -175,6 +178,8 @@ class _ConstantWork(SecureRandom):
         return True
 
     def _guarantee(self, privacy: Privacy, size: int) -> Privacy:
+        from dpcore.privacy import Privacy
+
         return Privacy(privacy.epsilon, constant_work_delta(privacy, size), privacy.relation)
 
 

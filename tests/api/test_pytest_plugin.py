@@ -312,4 +312,4 @@ def test_a_start_of_pytest_loads_no_numpy():
     code = "import sys; before = set(sys.modules); import dpcore.pytest_plugin; print(*sorted(set(sys.modules) - before))"
     loaded = subprocess.run([sys.executable, "-c", f"import pytest; {code}"], capture_output=True, text=True, check=True).stdout.split()
     ours = {name for name in loaded if name.partition(".")[0] in {"dpcore", "numpy", "scipy"}}
-    assert ours == {"dpcore", "dpcore._version", "dpcore.errors", "dpcore.pytest_plugin"}
+    assert ours == {"dpcore", "dpcore._dataclasses", "dpcore._version", "dpcore.errors", "dpcore.pytest_plugin"}

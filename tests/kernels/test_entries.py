@@ -15,7 +15,7 @@ import pytest
 
 from dpcore import _backend, local, testing
 from dpcore._backend import Testing, available_levels
-from dpcore._kernels import _counts, _dispatch, _hash, _memory, _noise, _release, _response, _search, _selection, _sums
+from dpcore._kernels import _constant, _counts, _dispatch, _hash, _memory, _noise, _release, _response, _search, _selection, _sums
 from support.environments import HOSTILE, current_control, environment, on_x86_linux
 from support.kernels import KEY, at_level
 
@@ -92,6 +92,12 @@ def words(n: int) -> np.ndarray:
 
 
 Run = Callable[[], object]
+DIGITS = _constant.Digits([((5, 0, 0), [2**60, 2**61], [-3, 7], True), ((1, 0, 0), [2**62], [0], False)])
+
+
+def constant_noise(values: np.ndarray, **more: float) -> Callable[[np.ndarray], object]:
+    """Noise of constant work, of two digits."""
+    return lambda out: _constant.Noise(DIGITS, values, out, KEY, 0, 0, 0, **more).run(0, values.size)
 
 
 def run_noise(make: Callable[[np.ndarray], tuple[_noise.Law, int]], n: int = 700) -> Run:
@@ -303,6 +309,12 @@ def runs() -> dict[str, Run]:
         "band_rows": run_band(),
         "hash_rows": into(50, np.uint64, lambda out: _hash.add_rows(KEY[:16], rows, None, out)),
         "hash_texts": into(49, np.uint64, lambda out: _hash.add_texts(KEY[:16], np.arange(50) * 7, rows.ravel(), None, out)),
+        "constant_real": into(300, np.float64, constant_noise(x[:300], fraction_bits=40, grid=0.125, least=2.0**-73, most=2.0**197)),
+        "constant_int": into(300, np.int64, constant_noise(np.arange(300))),
+        "constant_flip": into(300, np.uint8, lambda out: _constant.Bits(DIGITS, codes.ravel()[:300] & 1, out, KEY, 0, 0, 0).run(0, 300)),
+        "constant_largest": lambda: _constant.Choice(
+            DIGITS, x[:300], KEY, 0, 0, 0, grid=0.125, least=2.0**-5, most=2.0**99, largest=float(x[:300].max()), largest_low=0.0
+        ).largest(300),
         "weigh_bits": into(50, np.int64, lambda out: _release.weigh_bits(rows, planes, out)),
     }
 

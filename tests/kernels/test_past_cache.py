@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpcore import noise
-from dpcore._backend.noise import _STREAMED, _streams
+from dpcore._backend.noise import _STREAMED, streams
 from dpcore.testing import KeyedRandom
 from support.kernels import LEVELS, at_level, same_bits
 
@@ -27,7 +27,7 @@ def test_large_results_are_those_of_new_memory(function, scale, shift: int) -> N
     values = np.arange(n).astype(dtype)
     room = np.full(n + 16, 5, dtype)
     out = room[shift : shift + n]
-    assert _streams(values, out)
+    assert streams(values, out)
     for level in LEVELS:
         with at_level(level):
             function(values, scale, out=out, rng=KeyedRandom(bytes(32)), threads=1)

@@ -51,7 +51,7 @@ def test_the_library_is_small(library):
     """The code of every level once, and nothing for a debugger: 6.8 MB, and 29.6 MB with debug sections, when each module had its own."""
     assert [section.name for section in library.iter_sections() if section.name.startswith((".debug", ".zdebug"))] == []
     library.stream.seek(0, 2)
-    assert library.stream.tell() <= 2_500_000
+    assert library.stream.tell() <= 2_800_000
 
 
 def test_modules_come_from_the_library():

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "dpk_kernels.h"
+#include "candidates.h"
 #include "unit_noise.h"
 
 #define LOG2_UNIT 0x1p23            /* a float's bits count log2 in these */
@@ -80,38 +81,6 @@ static uint16_t largest_piece(double most) {
 }
 
 /* Candidates */
-
-static int is_above(const dpk_candidate *a, const dpk_candidate *b) { return a->high > b->high || (a->high == b->high && a->low > b->low); }
-
-static void swap(dpk_candidate *a, dpk_candidate *b) {
-    dpk_candidate c = *a;
-    *a = *b;
-    *b = c;
-}
-
-/* Pre: 0 < k < n. Post: places[0..k) hold the k largest keys. Errors: none. Source: Hoare (1961). */
-static void gather_largest(dpk_candidate *places, int64_t n, int64_t k) {
-    int64_t low = 0, high = n - 1, best = 0;
-    if (k == 1) {
-        for (int64_t i = 1; i < n; i++)
-            if (is_above(&places[i], &places[best])) best = i;
-        swap(&places[0], &places[best]);
-        return;
-    }
-    while (low < high) {
-        dpk_candidate pivot = places[low + (high - low) / 2];
-        int64_t i = low, j = high;
-        while (i <= j) {
-            while (is_above(&places[i], &pivot)) i++;
-            while (is_above(&pivot, &places[j])) j--;
-            if (i > j) break;
-            swap(&places[i++], &places[j--]);
-        }
-        if (k - 1 <= j) high = j;
-        else if (k - 1 >= i) low = i;
-        else return;
-    }
-}
 
 /* Raises the threshold to the smallest key that can still be among the wanted ones, and drops what is certainly below. */
 static void drop_losers(selector *s) {
@@ -427,12 +396,6 @@ int dpk_selection_winner(const dpk_selection *call, uint64_t round, dpk_candidat
     int status = find_winner(&s, call, round, places, capacity, winner, bad);
     close_selector(&s);
     return status;
-}
-
-/* Sorts the candidates of a small selection, the largest first. */
-static void sort_places(dpk_candidate *places, int64_t count) {
-    for (int64_t i = 1; i < count; i++)
-        for (int64_t j = i; j > 0 && is_above(&places[j], &places[j - 1]); j--) swap(&places[j], &places[j - 1]);
 }
 
 /* Pre: as for dpk_selection_run. Post: chosen[0..keep) are the elements with the largest keys, the largest first, or chosen[0] is -1 where

@@ -14,7 +14,6 @@ from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.query.encoders import read_column
 from dpcore.query.statistics import ReadRows
-from dpcore.tables.held import HeldInputs
 from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
@@ -221,7 +220,7 @@ class LocalPasses:
         if self._held is None or self._held[0] is not plan.inputs:
             unit = {} if plan.unit_type is None else {plan.job.privacy.unit: plan.unit_type}
             again = plan.reads_again and (not unit or plan.job.chooses_rows)
-            self._held = plan.inputs, HeldInputs.of(plan.inputs, plan.read_types | unit) if again else plan.inputs
+            self._held = plan.inputs, _held_inputs(plan.inputs, plan.read_types | unit) if again else plan.inputs
         return replace(plan, inputs=self._held[1])
 
     def _joined(self, join: UnitJoin) -> UnitJoin:
@@ -269,3 +268,9 @@ class LocalPasses:
 
             raise StorageError(CHANGED)
         return totals.finished(self.threads), totals.rows
+
+
+def _held_inputs(inputs: Inputs, types: Mapping[str, pa.DataType]) -> Inputs:
+    from dpcore.tables.held import HeldInputs  # which a frame does without
+
+    return HeldInputs.of(inputs, types)

@@ -14,7 +14,7 @@ from scipy import special
 from dpcore import Privacy, accounting
 from dpcore.accounting import Uses
 from dpcore.errors import ParameterError, ParameterTypeError
-from support.responses import enumerated
+from support.composed import enumerated
 
 MP = mpmath.MPContext()
 MP.dps = 80

@@ -10,7 +10,7 @@ import pytest
 from dpcore import Privacy, accounting
 from dpcore.accounting import _unequal
 from dpcore.errors import ParameterError
-from support.responses import enumerated
+from support.composed import enumerated
 
 
 @pytest.mark.some(5)

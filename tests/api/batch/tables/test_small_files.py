@@ -14,8 +14,8 @@ from dpcore import PrivateTable
 from dpcore.batch import JobError, StorageError, make_release_plan, parse_release_job
 from dpcore.query.run import run
 from dpcore.tables import held, inputs, sources
+from dpcore.tables.discovery import discover
 from dpcore.tables.held import HeldInputs
-from dpcore.tables.inputs import discover
 from dpcore.tables.pieces import Cut
 from dpcore.tables.rows import read_rows
 from support.frames import keyed
@@ -59,11 +59,11 @@ def opened(monkeypatch):
     """The names of the files that were opened, in order."""
     found = []
 
-    def noted(path, *args):
+    def noted(path, *args, opened=sources.opened):
         found.append(path.name)
-        return sources.opened(path, *args)
+        return opened(path, *args)
 
-    monkeypatch.setattr(inputs, "opened", noted)
+    monkeypatch.setattr(sources, "opened", noted)
     return found
 
 
