@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpcore import EntropyError, _backend
+from dpcore._backend import response
 from dpcore._exact.probability import HALF, Probability, tilted
 from dpcore.rng import StreamPosition
 from support.kernels import EXACT, FAST, KEY, LEVELS, at_level, at_tier
