@@ -26,8 +26,14 @@ FAR = 60.0
 FINE = 2.0**-30
 """Step from one new parameter to the next; none comes twice in a run."""
 STEPS = itertools.count(1)
-THIRD_PARTY = "import numpy, pyarrow.parquet, duckdb, pydantic"
-"""What a question about a table in memory needs that is not ours; a release from the shell needs `click` as well."""
+ALONE_PROGRAM = """\
+import numpy, pyarrow.compute, pyarrow.parquet, pydantic{more}
+class Asked(pydantic.BaseModel):
+    epsilon: float
+Asked(epsilon=1.0)
+pyarrow.parquet.read_table({path!r})
+"""
+"""The packages that a first question or a release needs, and the file."""
 FIRST_QUESTION = """\
 import pyarrow.parquet
 from dpcore import PrivateTable
@@ -103,16 +109,16 @@ def _first_answers() -> Iterator[Benchmark]:
     def release(made: _Folder) -> Work:
         return fresh("-m", "dpcore.cli", "release", (made.path / "job.toml").as_posix(), "--overwrite")
 
-    for name, ours, needed in (("first question", question, ""), ("dpcore release", release, ", click")):
-        alone = Side(name=ALONE, kind="bound", package="pyarrow", prepare=_running(THIRD_PARTY + needed), judges=True)
+    for name, ours, more in (("first question", question, ""), ("dpcore release", release, ", click, rich.console, rich.table")):
+        alone = Side(name=ALONE, kind="bound", package="pyarrow", prepare=partial(_packages, more), judges=True)
         yield Benchmark(
             group="interactive", name=f"{name}, a new process, {ROWS:,} rows", size=1, unit="process", inputs=_Folder, ours=ours,
             sides=(alone,), children=True, character="whole", weight=4.0, package="duckdb",
         )  # fmt: skip
 
 
-def _running(program: str) -> Prepare:
-    return lambda _inputs: fresh("-c", program)
+def _packages(more: str, made: _Folder) -> Work:
+    return fresh("-c", ALONE_PROGRAM.format(more=more, path=(made.path / "rows.parquet").as_posix()))
 
 
 def check_mean(made: Any, answer: Any) -> None:

@@ -22,7 +22,7 @@ IN_CACHE = 1 << 13
 with twice as many, one process in ten has pages that drive each other out."""
 SCALES = 64
 """Distinct scales of a call that takes several."""
-ONE_SCALE = "itself with one scale"
+ONE_SCALE, ON_AES_NI = "itself with one scale", "keystream of AES-NI + copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +199,22 @@ def keystream_and_copy(words: float, cipher: str | None = None) -> Prepare:
     return prepare
 
 
+def _on_aes_ni(words: float) -> Prepare:
+    """The same at x86_v3 with one block an instruction, as on CPUs without VAES."""
+
+    def prepare(inputs: tuple[Array, ...]) -> Work:
+        bound = keystream_and_copy(words)(inputs)
+
+        def work() -> None:
+            _backend.select_level("x86_v3", vaes=False)
+            bound()
+            _backend.select_level("x86_v3")
+
+        return work
+
+    return prepare
+
+
 def copy(inputs: tuple[Array, ...]) -> Work:
     """Prepare a copy of the values to memory whose pages are mapped.
 
@@ -221,6 +237,8 @@ def bounds_of(case: Case) -> tuple[Side, ...]:
     sides = [Side(name="keystream + copy", prepare=keystream_and_copy(case.words), kind="bound", judges=True)]
     if _backend.secure_cipher() == "aes256":
         sides.append(Side(name="ChaCha20 keystream + copy", prepare=keystream_and_copy(case.words, "chacha20"), kind="bound"))
+    if _backend.selected_level() == "x86_v3":
+        sides.append(Side(name=ON_AES_NI, prepare=_on_aes_ni(case.words), kind="bound"))
     sides.append(Side(name="copy", prepare=copy, kind="bound"))
     return tuple(sides)
 
