@@ -348,8 +348,7 @@ cdef class ShortCall:
         cdef dpk_noise_call call
         cdef Py_buffer given
         cdef int64_t size = values.size
-        dtype = values.dtype
-        if size > longest or dtype not in (INTEGERS if self.is_discrete else REALS):
+        if size > longest or values.dtype not in (INTEGERS if self.is_discrete else REALS):
             return None
         if out is not None and not (type(out) is ndarray and out.dtype is self.item and is_room(out, values.shape)):
             return None
@@ -414,7 +413,8 @@ cdef bint is_room(out, tuple shape) except -1:
 
 
 cdef object run_short(dpk_noise_call *call, int64_t size, position):
-    """Run the whole call and wipe its stream. None if every value is written; if some are refused or left to the exact tier, the position."""
+    """Run the whole call and wipe its stream. None if every value is written; if some are refused or left to the exact tier,
+    the position."""
     cdef int64_t count = 0, reached = 0
     cdef int status
     try:

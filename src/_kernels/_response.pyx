@@ -8,8 +8,9 @@ from dpk cimport (
     DPK_BLOCK, DPK_BOUNDED, DPK_CHANNEL, DPK_EXHAUSTED, DPK_FLIP, DPK_FLIP_PACKED, DPK_GUIDE_BITS, DPK_HADAMARD, DPK_HASHING, DPK_HYPERCUBE,
     DPK_KARY, DPK_MAX_LIMBS, DPK_MOST_DIMENSIONS, DPK_NEED_LIMBS, DPK_NONFINITE, DPK_OK, DPK_PENDING_FULL, DPK_PROJECTIVE, DPK_REAL_DEPTH,
     DPK_SAMPLE, DPK_SUBSET, DPK_TABLE, DPK_UNARY,
-    dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_field, dpk_field_table, dpk_first_nan, dpk_first_outside, dpk_guide, dpk_line_sums, dpk_pending,
-    dpk_real, dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words, dpk_vector_words, dpk_wipe,
+    dpk_bounded, dpk_bounded_set, dpk_box, dpk_box_set, dpk_field, dpk_field_table, dpk_first_nan, dpk_first_outside, dpk_guide,
+    dpk_line_sums, dpk_pending, dpk_real, dpk_quantile, dpk_response, dpk_response_run, dpk_sequential_quantile, dpk_subset_words,
+    dpk_vector_words, dpk_wipe,
 )
 
 include "views.pxi"

@@ -4,7 +4,9 @@
 
 #include "dpk_selection.h"
 
-static inline int is_above(const dpk_candidate *a, const dpk_candidate *b) { return a->high > b->high || (a->high == b->high && a->low > b->low); }
+static inline int is_above(const dpk_candidate *a, const dpk_candidate *b) {
+    return a->high > b->high || (a->high == b->high && a->low > b->low);
+}
 
 static inline void swap(dpk_candidate *a, dpk_candidate *b) {
     dpk_candidate c = *a;
