@@ -107,7 +107,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel, repository):
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {"dpcore", f"dpcore-{dpcore.__version__}.dist-info"}
     endings = {Path(name).suffix for name in names if name.startswith("dpcore/")}
-    assert endings <= {".py", ".pyi", ".so", ".pyd", ".typed", ".j2"}
+    assert endings <= {".py", ".pyi", ".so", ".pyd", ".typed", ".j2", ".toml", ".npz"}
     assert {"dpcore/py.typed", "dpcore/_kernels/sources.py"} <= set(names)
     templates = {path.name for path in (repository / "src/dpcore/pages/templates").iterdir()}
     assert {Path(name).name for name in names if name.startswith("dpcore/pages/templates/")} == templates

@@ -16,11 +16,28 @@ SOURCES = Path(__file__).resolve().parents[2] / "src"
 CACHE = "functools.lru_cache locks itself; keys are all that determine the value; values are numbers, tuples or frozen"
 CONSTANT = "made at import, changed by nothing"
 ALLOWED = {
-    "_backend/levels.py": {"_forced_cipher": "read from the environment at import, then constant"},
+    "_backend/levels.py": dict.fromkeys(("_allows_vaes()", "_forced_cipher"), "read from the environment at import, then constant"),
     "_backend/constant.py": {"_digits()": CACHE, "_shift_digits()": CACHE, "_two_digits()": CACHE},
-    "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE},
+    "_backend/noise.py": {"_discrete_law()": CACHE, "_float_law()": CACHE, "_laws()": CACHE},
     "_backend/release.py": {"step_weights()": f"{CACHE}; its arrays are read-only"},
-    "_backend/response.py": {"_kary_scale()": CACHE, "_law()": CACHE, "_reals()": CACHE, "bounded_law()": CACHE},
+    "_backend/response.py": dict.fromkeys(
+        (
+            "_bounding_law()",
+            "_kary_scale()",
+            "_law()",
+            "_reals()",
+            "bounded_law()",
+            "flip_law()",
+            "hadamard_law()",
+            "hashing_law()",
+            "kary_law()",
+            "subset_law()",
+            "unary_law()",
+        ),
+        CACHE,
+    ),  # fmt: skip
+    "local/unary.py": {"_probabilities()": CACHE},
+    "selection/partitions.py": {"_kept_rule": CACHE},
     "_backend/vectors.py": {"_law()": CACHE},
     "local/_geometry.py": {"best_geometry()": CACHE, "space_of()": CACHE},
     "local/projective.py": {"_law()": CACHE, "_support()": CACHE},

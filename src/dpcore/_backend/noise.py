@@ -221,7 +221,7 @@ def numbered(scales: npt.NDArray[Any], low: float = -math.inf, high: float = mat
 
 
 def numbered_scales(scale: object, low: float, high: float, shape: tuple[int, ...]) -> Numbered | None:
-    """Number a scale for each of some values, the distinct ones in (low, high]; None for all else, and where one is to be refused."""
+    """Number a scale for each of some values, the distinct ones in (low, high]; None for all else, and where one is refused."""
     if type(scale) is not np.ndarray or scale.shape != shape or not scale.size or not shape or scale.dtype not in _noise.REALS:
         return None
     return numbered(scale, low, high)

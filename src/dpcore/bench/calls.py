@@ -18,6 +18,8 @@ from dpcore.bench.noise import Case, cases
 Array = npt.NDArray[Any]
 FEW, SIZES = 100, (5, 16, 1000)
 EPSILON, DELTA = 1.0, 1e-6
+CHANNEL = 1 + np.eye(16, 12, dtype=np.int64) + np.eye(16, 12, -12, dtype=np.int64)
+"""From sixteen inputs to twelve outcomes, each of which stands for its number."""
 
 
 def key(_inputs: object) -> Work:
@@ -101,7 +103,7 @@ def _randomisers() -> tuple[tuple[str, Callable[[], Any], Array], ...]:
         ("BinaryResponse", partial(local.BinaryResponse, EPSILON), codes < 5),
         ("BoundedMean", partial(local.BoundedMean, EPSILON, 0.0, 8.0), numbers),
         ("KaryResponse", partial(local.KaryResponse, EPSILON, k=16), codes),
-        ("FiniteChannel", partial(local.FiniteChannel, 1 + np.eye(16, 12, dtype=np.int64) + np.eye(16, 12, -12, dtype=np.int64)), codes),
+        ("FiniteChannel", partial(local.FiniteChannel, CHANNEL, values=tuple(range(12))), codes),
         ("UnaryEncoding", partial(local.UnaryEncoding, EPSILON, k=16), codes),
         ("SubsetSelection", partial(local.SubsetSelection, EPSILON, k=16), codes),
         ("LocalHashing", partial(local.LocalHashing, EPSILON, k=16), codes),

@@ -256,8 +256,9 @@ class _NoiseMeter:
         self.times: list[float] = []
 
     def look(self) -> None:
-        """Copy once more; the first copy brings the pages back that a row has driven out."""
+        """Copy once more; two copies bring back what a row has driven out of the caches, which is no noise of the machine."""
         copy = partial(np.copyto, self._target, self._source)
+        copy()
         copy()
         self.times.append(float(f"{by_clock(copy, 1):.{DIGITS}g}"))
 

@@ -39,7 +39,7 @@ KNOWN_BYTES = 8 << 20
 
 
 class Known:
-    """What was read of the small footers of an input: each file is told apart from what it becomes by its version when it is opened."""
+    """What was read of the small footers of an input: a file that has changed since has another version when it is opened."""
 
     def __init__(self) -> None:
         self.infos: dict[InputFile, FileInfo] = {}
