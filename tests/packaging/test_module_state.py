@@ -35,7 +35,7 @@ ALLOWED = {
             "unary_law()",
         ),
         CACHE,
-    ),  # fmt: skip
+    ),
     "local/unary.py": {"_probabilities()": CACHE},
     "selection/partitions.py": {"_kept_rule": CACHE},
     "_backend/vectors.py": {"_law()": CACHE},

@@ -213,5 +213,5 @@ def check_groups(frame: Any, result: Any) -> None:
         Of `PrivateTable.mean`.
     """
     means = np.asarray(result.value, np.float64)
-    if len(means) != frame["person"].max() + 1 or abs(np.median(means) - MOST_PAID / 2) > MOST_PAID / 10:
+    if len(means) <= frame["person"].max() or abs(np.median(means) - MOST_PAID / 2) > MOST_PAID / 10:
         raise AssertionError("groups: the means are wrong")
