@@ -352,12 +352,13 @@ def test_jobs_run_and_their_answers_are_right():
     assert [row.name for row in results.rows] == [
         "dpcore privatize, 4 columns", "dpcore release, 5 queries", "dpcore release, where, a mean by 2 columns",
         "dpcore estimate, 4 columns", "dpcore privatize, row groups of 1,000", "dpcore release, row groups of 1,000",
-        "dpcore privatize, 10 columns", "dpcore privatize, shards = 2",
+        "dpcore privatize, 10 columns", "dpcore release, 10 files", "dpcore release, 10 files, units", "dpcore privatize, shards = 2",
         *(f"dpcore release, units{groups}, {said} over the limit" for said in ("none", "all") for groups in ("", " with groups")),
         *(f"PrivateTable of {library}, 5 queries" for library in ("pyarrow", "pandas", "polars") if installed(library)),
+        *(f"PrivateTable of polars, a mean by {groups:,} groups" for groups in (1000, 10_000) if installed("polars")),
     ]  # fmt: skip
     assert all(side.cpu_seconds for row in results.rows for side in (row.ours, *row.others))
-    assert {other.name for row in results.rows if "units" in row.name for other in row.others} == {
+    assert {other.name for row in results.rows if ", units" in row.name and "files" not in row.name for other in row.others} == {
         "DuckDB aggregates the units", "DuckDB aggregates the units and groups", "itself without groups",
     }  # fmt: skip
 
