@@ -230,17 +230,24 @@ def readme(runs: Stored) -> str:
     """The small table of the README. A comparison without a winner is not in it: it has to be measured again."""
     cells = []
     for label, group, name, numpy in README_ROWS:
-        for row in (row for row in runs.lines(group) if row.name == name and row.level in runs.runs):
-            plain = row.other(numpy)
-            others = [other for other in row.others if other.kind == "peer" and other.package != "numpy"]
-            fastest = min(others, key=lambda other: other.nanoseconds, default=None)
-            won = [_won(row, other) for other in (plain, fastest)]
-            if all(won):
-                named = "" if fastest is None else f"{side_name(fastest)} "
-                cells.append(
-                    (label.format(f"{row.size:,}"), f"`{row.level}`", significant(row.ours.nanoseconds, 2), won[0], named + won[1])
-                )
-    return table(("", "level", "dpcore", "NumPy †", "another library"), cells)
+        found = {row.level: row for row in runs.lines(group) if row.name == name}
+        rows = [found[level] for level in runs.runs if level in found]
+        plain = [_won(row, row.other(numpy)) for row in rows]
+        others = [_won(row, _fastest(row)) for row in rows]
+        if rows and all([*plain, *others]):
+            ours = " / ".join(significant(row.ours.nanoseconds, 2) for row in rows)
+            cells.append((label.format(f"{rows[0].size:,}"), ours, " / ".join(plain), _library(rows[0]) + " / ".join(others)))
+    return table(("", f"dpcore, {' / '.join(f'`{level}`' for level in runs.runs)}", "NumPy †", "another library"), cells)
+
+
+def _fastest(row: Row) -> Timed | None:
+    others = [other for other in row.others if other.kind == "peer" and other.package != "numpy"]
+    return min(others, key=lambda other: other.nanoseconds, default=None)
+
+
+def _library(row: Row) -> str:
+    fastest = _fastest(row)
+    return "" if fastest is None else f"{side_name(fastest)} "
 
 
 def _won(row: Row, other: Timed | None) -> str:
