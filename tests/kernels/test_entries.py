@@ -393,3 +393,42 @@ def test_entries_that_leave_the_environment_alone_are_found(tmp_path: Path) -> N
     for name, source, differs in (("right", text, False), ("broken", broken, True)):
         (tmp_path / name).mkdir()
         assert (len(sums_in_every_environment(library(tmp_path / name, source))) > 1) == differs
+
+
+def counting_registers(entries_c: str) -> str:
+    """These entries, and a function that fills the upper vector registers, calls an entry, and counts those that are not 0 then."""
+    wide = range(16, 32)
+    fill = "".join(f"vpternlogd $255, %zmm{i}, %zmm{i}, %zmm{i}\\n" for i in wide)
+    store = "".join(f"vmovdqu64 %%zmm{i}, {64 * (i - 16)}(%0)\\n" for i in wide)
+    return f"""{entries_c}
+__attribute__((noinline, target("avx512f"))) int registers_left(void) {{
+    static uint64_t seen[16][8];
+    uint64_t low = 3;
+    int64_t high = 0;
+    double pair[2];
+    int left = 0;
+    if (!__builtin_cpu_supports("avx512f")) return -1;
+    __asm__ volatile("{fill}");
+    dpk_entry_sums_pairs(&low, &high, 1, 1.0, pair, pair + 1);
+    __asm__ volatile("{store}" : : "r"(seen) : "memory");
+    for (int i = 0; i < 16; i++) left += seen[i][0] != 0 || seen[i][7] != 0;
+    return left;
+}}
+"""
+
+
+@pytest.mark.long
+@on_x86_linux
+@pytest.mark.source_tree
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_no_vector_register_keeps_what_a_call_left(tmp_path: Path) -> None:
+    text = (KERNELS / "core" / "entries.c").read_text()
+    broken = text.replace("    clear_registers();\n", "")
+    assert broken != text
+    left = []
+    for name, source in (("right", text), ("broken", broken)):
+        (tmp_path / name).mkdir()
+        left.append(library(tmp_path / name, counting_registers(source)).registers_left())
+    if left[0] < 0:
+        pytest.skip("this CPU has no registers that vzeroupper leaves as they are")
+    assert left == [0, 16]
