@@ -19,7 +19,7 @@ from dpcore.bench.startup import fresh
 
 ROWS, OF_DASHBOARD, QUESTIONS = 1000, 100_000, 100
 """Rows of a small table and of the one behind a dashboard, and the questions of the dashboard."""
-FEW = 5
+FEW, ROWS_PER_UNIT = 5, 5
 PEOPLE, PAY, EPSILON, DELTA = 300, 1000.0, 1.0, 1e-6
 FAR = 60.0
 """Scales of noise: an answer is further from the truth with probability below 10^-25."""
@@ -134,7 +134,7 @@ def check_mean(made: Any, answer: Any) -> None:
     table, filtered = made
     pay, age, town = (table[name].to_numpy(zero_copy_only=False) for name in ("pay", "age", "town"))
     chosen = (age > 20) & (pay > FINE) & (town != "a") if filtered else np.ones(len(pay), bool)
-    if abs(answer.value - pay[chosen].mean()) > FAR * PAY / EPSILON / chosen.sum():
+    if abs(answer.value - pay[chosen].mean()) > FAR * ROWS_PER_UNIT * PAY / EPSILON / chosen.sum():
         raise AssertionError("interactive: an answer is wrong")
 
 
@@ -195,13 +195,13 @@ def _questions() -> Iterator[Benchmark]:
     cases: tuple[tuple[str, dict[str, Any], bool], ...] = (
         ("a mean", {}, False),
         ("a mean where", {}, True),
-        ("a mean, units", {"unit": "person", "max_rows_per_unit": 5}, False),
+        ("a mean, units", {"unit": "person", "max_rows_per_unit": ROWS_PER_UNIT}, False),
     )
     for name, privacy, filtered in cases:
         yield Benchmark(
             group="interactive", name=f"{name}, {ROWS:,} rows of polars", size=1, unit="question", character="whole", package="polars",
             inputs=partial(_inputs, ROWS, filtered=filtered), ours=partial(_asking, privacy), sides=(_by_duckdb(1, filtered=filtered),),
-            check=None if privacy else check_mean,
+            check=check_mean,
         )  # fmt: skip
     yield Benchmark(
         group="interactive", name=f"{QUESTIONS} different means where, {OF_DASHBOARD:,} rows of polars", size=1, unit="dashboard",
@@ -235,35 +235,49 @@ def _parameters() -> Iterator[Benchmark]:
 
     for make, zero in ((mechanisms.Gaussian, 0.0), (mechanisms.DiscreteGaussian, 0)):
         name = f"{make.__name__}, new parameters"
-        yield _call(f"{name}, a release", lambda: None, _new(partial(released, make, zero), EPSILON), "whole")
-        yield _call(f"{name}, its accuracy", lambda: None, _new(partial(accuracy, make), EPSILON), "whole")
-    yield _call("discrete_gaussian, a new σ near 10", lambda: None, _new(partial(noise.discrete_gaussian, values), 10.0), "whole")
+        yield _call(f"{name}, a release", lambda: None, _new(partial(released, make, zero), EPSILON), "whole", check=_near(0.0, 10 * FAR))
+        yield _call(f"{name}, its accuracy", lambda: None, _new(partial(accuracy, make), EPSILON), "whole", check=_near(8.6, 0.5))
+    new = _new(partial(noise.discrete_gaussian, values), 10.0)
+    yield _call("discrete_gaussian, a new σ near 10", lambda: None, new, "whole", check=_near(0.0, 10 * FAR))
 
 
 def _few_values() -> Iterator[Benchmark]:
     """Sums of five values, and an integer scale for each of five."""
-    numbers = np.linspace(0.0, 1.0, FEW)
-    yield _call(f"clipped_sum, {FEW} values", lambda: numbers, lambda values: partial(sums.clipped_sum, values, 1.0), "call")
+    numbers, total = np.linspace(0.0, 1.0, FEW), _near(FEW / 2, 1e-6)
+    yield _call(f"clipped_sum, {FEW} values", lambda: numbers, lambda values: partial(sums.clipped_sum, values, 1.0), "call", check=total)
 
     def of_series(values: Any) -> Work:
         import polars as pl
 
         return partial(sums.clipped_sum, pl.Series(values), 1.0)
 
-    yield _call(f"clipped_sum, {FEW} values of polars", lambda: numbers, of_series, "call", package="polars")
+    yield _call(f"clipped_sum, {FEW} values of polars", lambda: numbers, of_series, "call", check=total, package="polars")
     scales = np.array([1, 3, 2, 7, 5])
     for name, function in (("discrete_laplace", noise.discrete_laplace), ("discrete_gaussian", noise.discrete_gaussian)):
         work = partial(function, np.zeros(FEW, np.int64), scales)
-        yield _call(f"{name}, {FEW} values, a scale for each", partial(_same, work), _same, "call")
+        yield _call(f"{name}, {FEW} values, a scale for each", partial(_same, work), _same, "call", check=_near(0.0, 10 * FAR))
+
+
+def _near(expected: float, most: float) -> Callable[[Any, Any], None]:
+    """A check that every number of an answer is so close to what is expected."""
+
+    def check(_inputs: Any, result: Any) -> None:
+        if not np.all(np.abs(np.asarray(getattr(result, "high", result), np.float64) - expected) <= most):
+            raise AssertionError("interactive: an answer is wrong")
+
+    return check
 
 
 def _same(work: Work) -> Work:
     return work
 
 
-def _call(name: str, inputs: Callable[[], Any], ours: Prepare, character: Character, *, package: str = "numpy") -> Benchmark:
+def _call(
+    name: str, inputs: Callable[[], Any], ours: Prepare, character: Character, *, check: Callable[[Any, Any], None], package: str = "numpy"
+) -> Benchmark:
     return Benchmark(
         group="interactive", name=name, size=1, unit="call", character=character, inputs=inputs, ours=ours, sides=(KEY,), package=package,
+        check=check,
     )  # fmt: skip
 
 

@@ -134,7 +134,7 @@ def _shapes(files: Files, row: Row, cores: int) -> Iterator[Benchmark]:
     )  # fmt: skip
     yield row(
         f"dpcore release, {files.files:,} files, units", files.files * PIECE, lambda made: made.releasing_files_of_units(),
-        _bound(READ, lambda made: made.reading_files([*COLUMNS, "person"])),
+        _bound(READ, lambda made: made.reading_files([*COLUMNS, "person"])), check=partial(check_count, files.files * PIECE),
     )  # fmt: skip
     shards: int | str = "auto" if files.rows >= SHARDED_ROWS else max(2, cores)
     yield row(
