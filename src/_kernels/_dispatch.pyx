@@ -157,7 +157,7 @@ def more_words(key, uint32_t nonce, int cipher, uint32_t domain, uint64_t elemen
 
 
 def exponential_raw(const uint64_t[::1] words, double[::1] out):
-    """-ln|X| of each word in the fast path's arithmetic; whole groups. For measurements of its error."""
+    """-ln|X| of each word in the fast path, NaN where it is left to the next tier; whole groups. For measurements of its error."""
     if words.shape[0] != out.shape[0] or words.shape[0] % DPK_GROUP:
         raise ValueError("words and out must have the same length, a multiple of the group")
     if words.shape[0]:
@@ -165,7 +165,7 @@ def exponential_raw(const uint64_t[::1] words, double[::1] out):
 
 
 def normal_raw(const uint64_t[::1] words, double[::1] out):
-    """Box-Muller pairs of each group in the fast path's arithmetic. For measurements of its error."""
+    """Box-Muller pairs of each group in the fast path, NaN where they are left to the next tier. For measurements of its error."""
     if words.shape[0] != out.shape[0] or words.shape[0] % DPK_GROUP:
         raise ValueError("words and out must have the same length, a multiple of the group")
     if words.shape[0]:

@@ -27,16 +27,8 @@ static int gaussian(const dpk_lanes *p, const uint64_t *words, const double *x, 
     return p->uniform ? gaussian_body(p, words, x, x, y, n, 1, 0) : gaussian_body(p, words, x, x, y, n, 0, 0);
 }
 
-/* Post: z[i] standard normal pairs before rounding to a grid. For measurements of the bound. */
+/* For measurements of the bound: what the kernels round to a grid. */
 static void normal_raw(const uint64_t *DPK_RESTRICT words, double *DPK_RESTRICT z, size_t n) {
-    for (size_t g = 0; g < n; g += DPK_GROUP) {
-        for (size_t i = g; i < g + DPK_HALF_GROUP; i++) {
-            int rare;
-            double cosine, sine;
-            double radius = radius_lane(words[i], &rare);
-            circle_lane(words[i + DPK_HALF_GROUP], &cosine, &sine);
-            z[i] = radius * cosine;
-            z[i + DPK_HALF_GROUP] = radius * sine;
-        }
-    }
+    double radius[DPK_HALF_GROUP];
+    for (size_t g = 0; g < n; g += DPK_GROUP) normals(words + g, radius, z + g);
 }

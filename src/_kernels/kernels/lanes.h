@@ -137,24 +137,18 @@ DPK_INLINE double reduce(double d, double bias, double *negated_exponent) {
 /* Below this |w| (|X| < 2^-13) the bits not seen yet weigh too much; the accurate tier has more of them. */
 #define DPK_RARE_EXPONENTIAL 0x1p50
 
-/* The first half of exponential_lane, up to the division: -s where |w| = 2^k m and s = (m - 1)/(m + 1), and *negated = 63 - k. */
+/* -ln|X| for |X| = |w + fraction| * 2^-63, w signed, up to the division: -s where |w| = 2^k m and s = (m - 1)/(m + 1), *negated = 63 - k,
+   and *magnitude = |w|. */
 DPK_INLINE double exponential_ratio(uint64_t w, double *magnitude, double *negated) {
     *magnitude = fabs(from_int64((int64_t)w));
     double m = reduce(*magnitude, 0x1p52 + 1023 + 63, negated);
     return (1.0 - m) / (m + 1.0);
 }
 
-/* The second half: the logarithm of the first one's numbers. */
+/* Pre: the numbers of exponential_ratio. Post: -ln|X| up to u(3 + 2.3 E) and 2^-63/|X| for the fraction. */
 DPK_INLINE double exponential_from(double ratio, double negated) {
     double z = ratio * ratio;
     return muladd(negated, DPK_LN2, ratio * muladd(z, atanh_tail(z), 2.0));
-}
-
-/* Pre: |X| = |w + fraction| * 2^-63, w signed. Post: -ln|X| up to u(3 + 2.3 E) and 2^-63/|X| for the fraction; *magnitude = |w|. */
-DPK_INLINE double exponential_lane(uint64_t w, double *magnitude) {
-    double negated;
-    double ratio = exponential_ratio(w, magnitude, &negated);
-    return exponential_from(ratio, negated);
 }
 
 /* The first half of radius_lane: s = f/(2 + f) where U = 2^-k (1 + f), and *negated = k. Near U = 1 the signed reading of w gives U - 1
