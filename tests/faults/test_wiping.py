@@ -7,16 +7,18 @@ nothing of how it is laid out. What is looked for is never written down in the c
 from __future__ import annotations
 
 import errno
+import os
 import struct
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 import pytest
 
-from dpcore import _backend
+from dpcore import _backend, noise
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="memory is read through /proc")
 
@@ -191,6 +193,32 @@ def test_keys_and_schedules_go_with_their_owners(cipher: str) -> None:
 @pytest.mark.long
 def test_no_use_of_a_key_leaves_it(use: str, cipher: str) -> None:
     assert found_in(memory_of(USES[use], cipher=cipher)) == []
+
+
+def test_the_bytes_of_the_system_are_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At their old address, before another object takes it; bytes that were only dropped still lie there."""
+    given, left, offset = bytearray(KEY), bytearray(32), bytes.__basicsize__ - 1
+    places: list[int] = []
+
+    def read(size: int) -> bytes:
+        made = bytes(given)
+        places.append(id(made) + offset)
+        return made
+
+    with Path("/proc/self/mem").open("rb", buffering=0) as memory:
+
+        def is_left() -> bool:
+            memory.seek(places[-1])
+            memory.readinto(left)
+            return given[16:] in left
+
+        read(32)
+        assert is_left()
+        monkeypatch.setattr(os, "urandom", read)
+        for use in (partial(noise.laplace, 1.0, 1.0), partial(noise.gaussian, 2.0, 1.0), _backend.os_key):
+            use()
+            assert not is_left()
+    assert len(places) == 4
 
 
 # Records
