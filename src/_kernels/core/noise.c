@@ -140,6 +140,7 @@ static void open_block(block *b, int64_t position, int64_t stop) {
 /* Stores at most n of the results that the block before has left. A burst of such stores would wait for the memory; a few of them at a time
    do so while a cipher computes. */
 static void pay(block *b, size_t n) {
+    if (!b->n_owed) return;
     if (n < b->n_owed) n -= (uintptr_t)b->late / 8 % 8; /* up to the end of a cache line */
     else n = b->n_owed;
     b->call->kernels->noise.past_cache(b->late, n, b->owed);
