@@ -48,6 +48,7 @@ class PandasSource:
     frame: Any = field(repr=False)
     name: str = "pandas DataFrame"
     native: str = "pandas"
+    _noted: list[FileInfo] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     def of(cls, frame: Any) -> PandasSource:
@@ -64,11 +65,16 @@ class PandasSource:
         return int(pd.__version__.partition(".")[0]) >= SNAPSHOTS_FROM
 
     def info(self) -> FileInfo:
-        """The schema, from dtypes; no row is read."""
+        """The schema, from dtypes; no row is read. That of a snapshot is found once."""
+        if self._noted:
+            return self._noted[0]
         columns = self._columns()
         names = tuple(name for name, _ in columns)
         schema = pa.schema([(name, self._type(place)) for name, place in columns])
-        return FileInfo(names, schema, len(self.frame))
+        info = FileInfo(names, schema, len(self.frame))
+        if self.is_snapshot:
+            self._noted.append(info)
+        return info
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of some columns, in batches of at most so many."""

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from dpcore.tables.units.unit_rows import MadeRows, UnitRecipe
     from dpcore.tables.units.units import Kept
 
+FEW_ROWS = 1 << 14
+"""So many rows are added up sooner than threads begin."""
+
 
 @dataclass(frozen=True, slots=True)
 class Selected:
@@ -260,8 +263,12 @@ class LocalPasses:
         progress = self._progress
         with derivation.opened() as deriving:
             totals = Totals(plan, measures, self._kept, deriving, self._room.spill)
-            pipeline = Pipeline(source, totals.of, totals.add, threads=self.threads)
-            pipeline.run(lambda: progress.update(totals.rows, min(totals.done, UNFINISHED)))
+            if plan.rows is not None and plan.rows <= FEW_ROWS:
+                for piece in source:
+                    totals.add(totals.of(piece))
+            else:
+                pipeline = Pipeline(source, totals.of, totals.add, threads=self.threads)
+                pipeline.run(lambda: progress.update(totals.rows, min(totals.done, UNFINISHED)))
         progress.update(totals.rows, 1.0)
         if self._kept is not None and totals.rows != self._kept.rows:
             from dpcore.tables.units.units import CHANGED
