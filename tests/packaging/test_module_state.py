@@ -152,7 +152,7 @@ ALLOWED = {
     "inference/generalization.py": {"_COPIES": CONSTANT, "_SHARES": CONSTANT},
     "inference/order_statistics.py": {"_splits()": CACHE},
     "local/_error_curves.py": {"kept()": CACHE, "widest_share()": CACHE},
-    "local/finite.py": {"_inverse_of()": f"{CACHE}; its arrays are read-only"},
+    "local/finite.py": {"_inverse_of()": f"{CACHE}; its arrays are read-only", "_least_spread_of()": CACHE},
     "minimax/adaptive/location.py": {"TAILS": CONSTANT},
     "minimax/linear/curves.py": {"_widest()": CACHE},
     "minimax/search/given_channel.py": {"RADII": CONSTANT},

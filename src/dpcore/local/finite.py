@@ -353,9 +353,7 @@ class FiniteChannel(LocalMechanism):
     def _estimate(self, counted: Aggregate, target: str) -> Estimate:  # noqa: ARG002  the population's, which also holds for the sample
         counts = np.asarray(counted.counts)
         if self.values is not None:
-            values = np.array(self.values)
-            least = float(spreads(self.channel(), values[None]).min())
-            return mean_estimate(counts, counted.n, values, least, self.privacy)
+            return mean_estimate(counts, counted.n, np.array(self.values), _least_spread_of(self), self.privacy)
         weights = self._inverse()
         least_each = spreads(self.channel(), weights).min(axis=1)
         return means_estimate(counts, counted.n, weights, least_each, self.privacy, self.categories)
@@ -441,6 +439,12 @@ class FiniteChannel(LocalMechanism):
             matrix: npt.NDArray[np.float64] = np.ldexp(self.rows.astype(np.float64), 1 - self.denominator.bit_length())
             return matrix
         return np.array([[weight / self.denominator for weight in row] for row in self.rows.tolist()])
+
+
+@lru_cache(maxsize=16)
+def _least_spread_of(channel: FiniteChannel) -> float:
+    """The least variance of the values of one report."""
+    return float(spreads(channel.channel(), np.array([channel.values])).min())
 
 
 @lru_cache(maxsize=16)
