@@ -41,6 +41,9 @@ class Brackets:
         short = _release.ShortBrackets(self.low, self.high, self.shift, sizes, secure_cipher)
         object.__setattr__(self, "_short", short)
 
+    def __reduce__(self) -> tuple[type[Brackets], tuple[Any, ...]]:
+        return Brackets, (self.low, self.high, self.shift)
+
     def decide(self, counts: npt.NDArray[Any]) -> npt.NDArray[np.bool_] | Position | None:
         """For each of few counts whether its uniform number of the secure source is below its probability.
 

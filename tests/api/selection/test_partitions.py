@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from fractions import Fraction
 
 import mpmath
@@ -202,6 +203,17 @@ def test_gaussian_decisions_are_a_threshold_on_noisy_counts(touched, relation):
     assert not found[counts == 0].any()
     assert rule.probability(1) <= 1e-6 / (2 * touched * (2 if relation == "replace" else 1))
     assert rule.probability(rule.half) >= 0.5 > rule.probability(rule.half - 1)
+
+
+@pytest.mark.parametrize("method", ["truncated_geometric", "gaussian"])
+def test_a_rule_that_was_sent_decides_as_before(method):
+    counts = np.arange(60) % 20
+    rule = partition_rule(1.0, 1e-3, 2, "add_remove", method)
+    rule.release(counts, None, None)
+    sent = pickle.loads(pickle.dumps(rule))
+    found = [each.release(counts, KeyedRandom(KEY), None).tolist() for each in (rule, sent)]
+    assert found[0] == found[1]
+    assert sent.release(np.full(5, 10**6), None, None).all()
 
 
 @pytest.mark.long

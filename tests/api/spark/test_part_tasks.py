@@ -88,6 +88,13 @@ def test_what_a_task_sends_and_gets_has_neither_ledger_nor_output(tmp_path):
     assert "plan" not in repr(job)
 
 
+@pytest.mark.parametrize("unit", EVERY_UNIT)
+def test_every_query_is_sent_to_tasks(tmp_path, unit):
+    plan = plan_of(tmp_path, unit, table(ROWS, PEOPLE))
+    sent = pickle.loads(pickle.dumps(PartJob.of(plan, [each.measure for each in plan.estimators], FileInfo((), pa.schema([]), None))))
+    assert [each.parameters() for each in sent.plan.estimators] == [each.parameters() for each in plan.estimators]
+
+
 def test_an_error_that_may_quote_a_cell_stays_in_the_task():
     with pytest.raises(StorageError, match="ValueError") as caught, guarded():
         raise ValueError("secret cell")
