@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dpcore.bench.bands import ALIKE
 from dpcore.bench.document import read
 from dpcore.bench.page import break_even
 from dpcore.bench.results import Results, Row, Timed
@@ -251,11 +252,17 @@ def _library(row: Row) -> str:
 
 
 def _won(row: Row, other: Timed | None) -> str:
-    """A peer's time and how many times as fast dpcore is; nothing if the bands name no winner."""
+    """A peer's time and how many times as fast dpcore is; at least how many, if the band is too wide; nothing if it names no winner."""
     ratio = None if other is None else row.ratio(other)
-    if other is None or ratio is None or ratio.verdict not in {"faster", "slower"}:
+    if other is None or ratio is None:
         return ""
-    return f"{significant(other.nanoseconds, 2)} ({significant(ratio.value, 2)} ×)"
+    if ratio.verdict in {"faster", "slower"}:
+        times = f"{significant(ratio.value, 2)} ×"
+    elif ratio.blocks > 1 and ratio.low > ALIKE:
+        times = f"≥ {significant(ratio.low, 2)} ×"
+    else:
+        return ""
+    return f"{significant(other.nanoseconds, 2)} ({times})"
 
 
 def stored(folder: Path = STORED) -> Stored:

@@ -78,6 +78,19 @@ def test_the_readme_names_levels_and_only_winners(program, tmp_path, numpy, show
     assert lines == ([row] if shown else [])  # beside 2 µs nobody wins
 
 
+@pytest.mark.parametrize("numpy", [8e-6, 1e-6])
+def test_where_a_band_is_too_wide_the_readme_has_its_lower_end(program, tmp_path, numpy):
+    """NumPy's blocks are 4 to 16 times ours; or on both sides of it."""
+    for level in ("x86_v4", "x86_v3"):
+        give(tmp_path, f"speed-{level}", laplace(level, numpy=numpy, jitter=3.0))
+    give(tmp_path, "jobs", laplace("x86_v4"))
+    table = program["readme"](program["stored"](tmp_path))
+    _, second, *_, eighth, _ = sorted(timed(NUMPY, "peer", numpy, jitter=3.0).blocks)
+    assert eighth > 1.5 * second
+    assert table.count(f"(≥ {second / 2e-6:.2g} ×)") == (2 if second > 2e-6 else 0)
+    assert ("Laplace" in table) == (second > 2e-6) == (numpy > 1e-6)
+
+
 def test_the_readme_has_no_row_without_a_winner():
     assert "winner" not in (ROOT / "README.md").read_text(encoding="utf-8")
 
