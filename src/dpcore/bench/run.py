@@ -127,11 +127,11 @@ class _RowInProgress:
         turns_of = [sides[i].seconds * sides[i].calls for i in chosen]
         slow = [seconds > allowance / least / min(4, len(chosen)) and least * sum(turns_of) > allowance for seconds in turns_of]
         timed = [self._counted(sides[i], works[i]) for i in chosen]
-        if self.item.children and self.visits:
-            for i in chosen:
-                works[i]()  # the files of a program leave memory while other rows are measured
         self._go_on()
         try:
+            if self.item.children and self.visits:
+                for i in chosen:
+                    works[i]()  # the files of a program leave memory while other rows are measured
             turns = take_turns(timed, calls, allowance, stopwatch=self._stopwatch, once=slow, least=least, deadline=self._deadline)
         except Exception:
             self._find_broken(sides, works)  # the next block goes on without them

@@ -14,6 +14,7 @@ from dpcore.errors import DataError, StorageError
 from dpcore.frames.arrow_source import ArrowSource
 from dpcore.frames.inputs import FrameInput
 from dpcore.jobs.release_job import parse_release_job
+from dpcore.query import local_backend
 from dpcore.query.in_memory import answers, make_unwritten_plan
 from dpcore.query.run import document_of, measured
 from dpcore.query.statistics import SumsOfGroups
@@ -93,6 +94,15 @@ def test_every_query_is_sent_to_tasks(tmp_path, unit):
     plan = plan_of(tmp_path, unit, table(ROWS, PEOPLE))
     sent = pickle.loads(pickle.dumps(PartJob.of(plan, [each.measure for each in plan.estimators], FileInfo((), pa.schema([]), None))))
     assert [each.parameters() for each in sent.plan.estimators] == [each.parameters() for each in plan.estimators]
+
+
+@pytest.mark.parametrize("unit", ["row", "person"])
+def test_threads_add_few_rows_up_as_the_caller_does(tmp_path, monkeypatch, unit):
+    rows, queries = table(ROWS, PEOPLE), FEW[: 2 if unit == "row" else None]
+    here = with_lists(answers(plan_of(tmp_path, unit, rows, queries=queries), threads=2))
+    monkeypatch.setattr(local_backend, "FEW_ROWS", 0)
+    by_threads = with_lists(answers(plan_of(tmp_path, unit, rows, queries=queries), threads=2, piece_rows=50))
+    assert here == by_threads
 
 
 def test_an_error_that_may_quote_a_cell_stays_in_the_task():
