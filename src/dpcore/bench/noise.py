@@ -346,6 +346,11 @@ def noise_benchmarks(plan: Plan) -> Iterator[Benchmark]:
     """
     for case in cases():
         yield from _rows(case, plan)
+    narrow = Case("discrete_gaussian σ=1", noise.discrete_gaussian, 1.0, 1.0, 1.0)
+    yield Benchmark(
+        group="noise", name=narrow.name, size=plan.size, inputs=partial(narrow.arrays, plan.size), levels=True,
+        ours=narrow.on(1), sides=bounds_of(narrow), check=_checked(narrow),
+    )  # fmt: skip
 
 
 def thread_benchmarks(plan: Plan) -> Iterator[Benchmark]:
