@@ -35,7 +35,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long planted test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan stubs format hooks clean
+.PHONY: help demo test test-long planted prove test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan stubs format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +55,11 @@ test-long: $(VENV)/installed-test  ## all tests, the long ones too
 PLANTED_ARGS ?=
 planted: $(VENV)/installed-test  ## plant each fault of tests/planted in a copy of the package: its tests must fail; 40 minutes
 	PYTHONPATH=tests $(VENV)/bin/python -m planted --jobs $(if $(filter 0,$(WORKERS)),1,$(WORKERS)) $(PLANTED_ARGS)
+
+# REQUIRE=1 makes it an error that Gappa or Sollya is not installed; PROVE_ARGS has names of lemmas, or --table.
+PROVE_ARGS ?=
+prove: $(VENV)/installed-test  ## prove the bounds of the kernels from their sources, and the sensitivities of all kinds; needs gappa and sollya
+	PYTHONPATH=tests $(VENV)/bin/python -m proofs $(if $(REQUIRE),--require) $(PROVE_ARGS)
 
 ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched, flipped, proved, and seen in the outputs
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \

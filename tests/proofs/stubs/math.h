@@ -1,0 +1,3 @@
+/* What the translator knows of <math.h>. */
+double fabs(double x);
+double sqrt(double x);
