@@ -116,8 +116,15 @@ lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-f
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
 	$(VENV)/bin/python -m pytest -q -m "long or not long" -k "not examples_in_docstrings" $(HOUSE_TESTS)
 
-docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html; a warning is an error
+# Chromium refuses to run as root in its sandbox.
+PRINT := --headless --disable-gpu --no-pdf-header-footer $(if $(filter 0,$(shell id -u)),--no-sandbox)
+docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html and look at its links and its search; a warning is an error
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
+	$(VENV)/bin/python docs/check_site.py docs/_build/html
+	@browser="$$(command -v chromium || command -v chromium-browser || command -v google-chrome)"; \
+	if [ -n "$$browser" ]; then echo "== printing the report: docs/_build/html/report.pdf" && \
+	  "$$browser" $(PRINT) --print-to-pdf=docs/_build/html/report.pdf "file://$(CURDIR)/docs/_build/html/report.html" 2>/dev/null; \
+	else echo "== no Chromium here: docs/_build/html/report.pdf is left out"; fi
 
 # The interpreter is not instrumented, so the runtime is loaded before it; the C++ runtime beside it, as NumPy and SciPy throw across it.
 sanitize: $(VENV_SANITIZE)/installed-sanitize  ## kernel tests under AddressSanitizer and UBSan (Linux, gcc)
@@ -180,7 +187,7 @@ $(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma
 $(eval $(call install,$(VENV_STORES),stores,batch$(comma)delta$(comma)test-stores))
 $(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)test-spark35))
 $(eval $(call install,$(VENV),lint,dev))
-$(eval $(call install,$(VENV),docs,batch$(comma)docs))
+$(eval $(call install,$(VENV),docs,batch$(comma)minimax$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
 $(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
 $(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))

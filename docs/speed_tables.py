@@ -27,7 +27,7 @@ from speed_goals import goal_lines  # noqa: E402 - beside this file, also for a 
 sys.path.remove(str(HERE))
 
 STORED = HERE.parent / "benchmarks" / "results"
-PAGES = (HERE / "speed.md", HERE.parent / "README.md")
+PAGES = (HERE / "speed.md", HERE / "report.md", HERE.parent / "README.md")
 BLOCK = re.compile(r"(?P<start>^<!-- speed: (?P<name>[a-z-]+) -->\n).*?(?P<end>^<!-- end of (?P=name) -->$)", re.MULTILINE | re.DOTALL)
 README_ROWS = (
     ("Laplace noise", "noise", "laplace", "NumPy laplace (PCG64)"),

@@ -8,6 +8,8 @@ import pkgutil
 import re
 import runpy
 import sys
+import urllib.parse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -56,9 +58,15 @@ def test_examples_run(document, monkeypatch):
 @identify
 def test_python_blocks_are_programs_that_run(document, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    for program, printed in pictures.run(document):
+    programs = pictures.run(document)
+    for program, printed in programs:
         assert program.shown is None or pictures.prints(program.shown, printed), f"line {program.line}: {printed}"
-    shown = set(re.findall(r"\]\(images/([^)]+)\)", document.read_text(encoding="utf-8")))
+    text = document.read_text(encoding="utf-8")
+    if not programs:
+        return  # its pictures are drawn by another page
+    shown = set(re.findall(r"\]\(images/([^)]+)\)", text))
+    embedded = re.findall(r'(?:src|href)="(gallery/[^"]+)"', text)
+    assert [name for name in embedded if not (tmp_path / name).is_file()] == []
     drawn = pictures.drawn(tmp_path)
     elsewhere = ("floors", "meeting-bounds")  # which test_architecture.py and test_meeting_bounds.py compare
     assert set(drawn) == {name for name in shown if not name.startswith(elsewhere)}
@@ -99,11 +107,47 @@ def test_make_targets_exist(document):
     assert used <= targets
 
 
+def links(document: Path) -> list[str]:
+    """Links of a page into the repository, outside of its code."""
+    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and not link.startswith("mailto:")]
+
+
 @identify
 def test_links_lead_to_files(document):
-    text = re.sub(r"^```.*?^```$", "", document.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
-    targets = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", text) if "://" not in link and not link.startswith("#")]
+    targets = [link.partition("#")[0] for link in links(document)]
     assert [target for target in targets if target and not (document.parent / target).exists()] == []
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that GitHub gives to the headings of a page, and those that the page names itself."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    found = set(re.findall(r'<a id="([^"]+)">', text))
+    times: dict[str, int] = {}
+    for heading in re.findall(r"^#{1,6} +(.*?) *#*$", text, re.MULTILINE):
+        shown = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "").replace("*", "")
+        slug = re.sub(r"[^\w\- ]", "", shown.lower()).replace(" ", "-")
+        found.add(slug if slug not in times else f"{slug}-{times[slug]}")
+        times[slug] = times.get(slug, 0) + 1
+    return found
+
+
+@identify
+def test_links_lead_to_headings_on_github_too(document):
+    wrong = []
+    for link in links(document):
+        target, _, anchor = link.partition("#")
+        page = document.parent / target if target else document
+        if anchor and page.suffix == ".md" and urllib.parse.unquote(anchor) not in anchors(page.read_text(encoding="utf-8")):
+            wrong.append(link)
+    assert wrong == []
+
+
+def test_anchors_are_those_of_github():
+    headings = "# What epsilon (ε) means\n## `dpcore plan JOB`\n## A [link](x.md), twice\n## A link, twice\n"
+    text = headings + '```\n# no heading\n```\n<a id="old"></a>\n'
+    assert anchors(text) == {"what-epsilon-ε-means", "dpcore-plan-job", "a-link-twice", "a-link-twice-1", "old"}
+    assert "what-means" not in anchors("## What ε means\n")
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
@@ -160,16 +204,45 @@ def test_every_name_of_releases_is_on_their_page():
         "tables",
         "reproduce",
         "literature",
+        "choose-epsilon",
+        "check-accuracy",
+        "glossary",
+        "gallery",
+        "managers",
+        "faq",
+        "publication",
+        "from-suppression",
+        "migrate/index",
+        "proofs",
+        "report",
     ],
 )
 def test_pages_of_the_contract_exist_and_are_listed(page):
     assert (ROOT / "docs" / f"{page}.md").is_file()
-    assert re.search(rf"^{page}$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert page in set(listed("index"))
 
 
-def test_index_has_four_parts():
+def listed(page: str) -> Iterator[str]:
+    """The pages that the trees below a page list, each with those below it."""
+    path = ROOT / "docs" / f"{page}.md"
+    for tree in re.findall(r"^```\{toctree\}\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        names = re.findall(r"^(?!:)(\S+)$", tree, re.MULTILINE)
+        if ":glob:" in tree:
+            names = sorted(each.stem for each in path.parent.glob("*.md") if each != path)
+        for name in names:
+            child = (path.parent / name).relative_to(ROOT / "docs").as_posix()
+            yield child
+            yield from listed(child)
+
+
+def test_every_page_is_listed_once():
+    pages = {page.relative_to(ROOT / "docs").with_suffix("").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert sorted(listed("index")) == sorted(pages - {"index"})
+
+
+def test_index_has_five_parts():
     captions = re.findall(r"^:caption: (.*)$", (ROOT / "docs" / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert captions == ["Start here", "How-to", "Reference", "Explanation"]
+    assert captions == ["Start here", "Decide and report", "How-to", "Reference", "Explanation"]
 
 
 def test_readme_is_one_screen():
@@ -181,7 +254,7 @@ def speed_tables():
     return runpy.run_path(str(ROOT / "docs" / "speed_tables.py"))
 
 
-@pytest.mark.parametrize("page", ["docs/speed.md", "README.md"])
+@pytest.mark.parametrize("page", ["docs/speed.md", "docs/report.md", "README.md"])
 def test_tables_of_speed_agree_with_the_stored_run(page):
     pytest.importorskip("jinja2")
     program = speed_tables()
@@ -193,7 +266,7 @@ def test_tables_of_speed_agree_with_the_stored_run(page):
 def test_every_table_of_speed_is_on_a_page():
     program = speed_tables()
     shown = [found["name"] for path in program["PAGES"] for found in program["BLOCK"].finditer(path.read_text(encoding="utf-8"))]
-    assert sorted(shown) == sorted(program["TABLES"])
+    assert sorted(set(shown)) == sorted(program["TABLES"])
 
 
 def test_a_table_that_was_changed_by_hand_is_found():

@@ -20,12 +20,13 @@ HELP = """Measure the speed of dpcore on this machine, beside other packages and
     dpcore bench compare a.json b.json      what became slower from one run to the other
 
 dpcore, the packages that are installed here, and the bounds take turns, so that other work on the machine affects all of them. Nine
-blocks of turns are spread over the run, which ends on time: what there was no time for is named. Of each block the fastest tenth of the
-turns counts. Every ratio has a band: where it is too wide, or comes within 2 % of 1, the table names no winner.
+blocks of turns are spread over the run. The run ends on time and names the rows that it had no time for. Of each block the fastest tenth
+of the turns counts. Every ratio has a band that contains the true median with a probability of 95 %. "one block": measured once, so there
+is no band. "too wide": other work disturbed the blocks, and only the lower end is certain. "no winner": the band comes within 2 % of 1.
 
 A bound is the least that any program needs: making the random words (the keystream), copying the array, or finding a maximum. A package
-whose numbers are not safe to release is marked †. Packages that are not installed are named at the end, with the command that installs
-them. Every answer is checked; a package that fails or gives a wrong answer is named, and the others go on.
+whose numbers are not safe to release is marked †. The end of the output lists packages that are not installed, with the command that
+installs them. Every answer is checked; a package that fails or gives a wrong answer is listed, and the run goes on without it.
 
 \b
 Groups for --only:

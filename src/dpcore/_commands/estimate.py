@@ -13,8 +13,8 @@ from dpcore._terminal import form_option
 
 HELP = """Estimate from tables that `dpcore privatize` wrote, without bias and with confidence intervals.
 
-PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are taken together, so each row must be in
-one of them. It may be an address of a store, such as s3://bucket/key. The files' own metadata (for CSV in NAME.csv.dpcore.json beside
+PATH is a file, a folder or a glob of .parquet, .csv or .arrow files; the rows of all files are combined, so no row may be in two of
+them. It may be an address of a store, such as s3://bucket/key. The files' own metadata (for CSV in NAME.csv.dpcore.json beside
 it) describe how the reports were made, so there is nothing to configure.
 
 \b
@@ -33,9 +33,9 @@ The result is a table on a terminal and JSON elsewhere, with one entry for each 
     interval     lower and upper end; one in twenty 95 % intervals misses the true value
     consistent   the nearest possible value: frequencies at least 0 with sum 1
 
-The true value is that of the data as the job declared them: clamped, and with missing and unknown values replaced.
+The true value refers to the data as the job declares them: clamped, and with missing and unknown values replaced.
 
-Estimating spends nothing: anything computed from private reports is as private as they are.
+Estimating spends nothing: anything computed from private reports alone is as private as the reports.
 
 \b
 Exit codes: 0 done; 2 files that do not belong together, no such column, or the installation;

@@ -29,7 +29,7 @@ how many a rank, or the frequency of what was chosen, may be off.
 It prints the least epsilon of three digits that meets each target, how far the answer may be off with the epsilon that the job gives it,
 and the smallest group that meets the target with that. Then it shows for all queries how far they may be off with several epsilons.
 
-Take what you assume from what you know about the subject. An n that was taken from the data is a leak.
+Assume what you know about the subject. An n that was taken from the data reveals something about them.
 
 \b
 Exit codes: 0 planned; 2 the job, the schema, a target that no epsilon meets, or something that must be assumed;

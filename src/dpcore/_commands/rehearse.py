@@ -34,8 +34,8 @@ For each query, and each group or number of its answer, it prints
     coverage     how many of the intervals hold the truth; they claim 95 %, or the confidence of the query
 
 and how many rows count, and where the others are lost. A narrow range means little noise and much bias, a wide one the reverse: a sweep
-shows settings side by side, and marks the one with the least total error. Use what you learn only if it would be the same had the private
-table other rows: settings that were chosen on the private table itself are a leak.
+shows settings side by side, and marks the one with the least total error. Do not choose settings on the private
+table itself: they would reveal something about its rows.
 
 The exact numbers and the noise of a rehearsal are not private (secure: false). --public is your word that anyone may see the table; dpcore
 cannot check it. It only refuses the files of the job itself and a table that is named as its data set.

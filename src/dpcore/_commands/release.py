@@ -74,7 +74,7 @@ Kinds, and what each needs beside name, kind and epsilon:
     rate                 column, and categories, or lower and upper: the share of rows that match, among those of where
     running_total        steps, step, state, and what a count needs: rows of all steps so far. Each run adds one step, and all steps
                          together spend epsilon; step = "${DATE}" needs first and every = "day", "week" or "month". By default it
-                         protects one event, what one unit has in one step; max_steps_per_unit is your claim, which nothing enforces.
+                         protects one event, what one unit has in one step; max_steps_per_unit is declared by you and cannot be checked.
                          state is as secret as the data. The only query of its job
     groups               group_by, delta: names the groups that queries with groups = "private" are answered for
     synthetic            output, a .parquet, .csv or .arrow, and columns, a list of tables {name = ..., } with the keys of a
@@ -89,15 +89,15 @@ Optional keys:
                           out
     where                 a condition in SQL on the rows, such as "age >= 18 AND region <> 'north'"; at the top of the file it is for
                           all queries
-    [[derive]]            name, sql: a column that is computed from the others of its row
+    [[derive]]            name, sql: a column computed from other columns of the same row
     [[lookup]]            path, key, columns: columns of a public table
-    [[join]]              path, unit, how = "left" or "inner", where, per_unit: another private table of the same units, joined by the unit
+    [[join]]              path, unit, how = "left" or "inner", where, per_unit: another private table about the same units
     [per_unit]            name = "count(*)" and others: one row for each unit; by, groups, join, lookup, derive, where
     lower, upper, grid    may be dates, times and durations, for columns of such: 2013-01-31, "PT1H30M"
     bounds                "private" finds lower and upper, or the range of a grid, for bounds_epsilon of the query's epsilon
     max_sum_per_unit      for sum, with a column as unit: bounds the sum of a unit's values in place of its rows
-    group_by, groups      for all kinds but synthetic: a column, or a list of columns, and the groups that are declared; the query is
-                          answered for each of them. groups is a list of values; a table with a list of values, {edges = [...]} or
+    group_by, groups      for all kinds but synthetic: a column, or a list of columns, and the declared groups; the query is answered
+                          for each of them. groups is a list of values; a table with a list of values, {edges = [...]} or
                           {by = "month", first, last} for each column; the path of a public table with all combinations wanted; or
                           "private". max_groups_per_unit under [privacy] bounds in how many of them a unit takes part
     consistent            true, for count, sum and histogram: also answers the groups of the first columns of group_by, and the total,
@@ -129,7 +129,7 @@ A synthetic table looks like this; numbers are uniform inside their bins:
 
 Without a ledger a job that runs again on the same data spends its budget again, so an output that exists is refused unless --overwrite is
 given. With a ledger the same job again (same settings, same output) spends nothing and reads nothing: it prints the stored answers, also
-if the table has changed since. For new answers name another output.path, or give --overwrite; either spends again.
+if the table has changed since. For new answers name another output.path, or give --overwrite; both spend again.
 A ledger is charged before the first row is read; a job that fails or is killed after that stays charged.
 
 \b

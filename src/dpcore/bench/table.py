@@ -19,8 +19,9 @@ QUIET, BUSY = 0.1, 0.5
 """Spreads of a copy below which a machine is quiet, or only busy."""
 FOOTNOTE = (
     f"{UNSAFE} not safe to release: the law is rounded, or an attacker can predict the generator.\n"
-    "times: how many times as fast as a peer, or as long as a bound, dpcore is. The band contains the median of all such blocks of turns "
-    "with probability 0.95 or more; where it is too wide, or comes within 2 % of 1, there is no winner."
+    "times: beside a peer, how many times as fast dpcore is; beside a bound, how many times as long it takes. The band in brackets "
+    "contains the median of all such blocks of turns with probability 0.95 or more. One block: measured once, so there is no band. Too "
+    "wide: other work disturbed the blocks, and only the lower end is certain. No winner: the band comes within 2 % of 1."
 )
 
 

@@ -36,7 +36,7 @@ def unnamed(unit: str) -> str:
     """Describe what is protected of rows that name no unit, if they count as separate units."""
     if not unit.endswith(OWN_ROWS):
         return ""
-    return f" Of rows that name no {unit.removesuffix(OWN_ROWS)!r} it protects one row, and not a person."
+    return f" For rows that name no {unit.removesuffix(OWN_ROWS)!r} it protects one row, and not the person behind it."
 
 
 def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:
@@ -53,8 +53,11 @@ def factor_in_words(epsilon: float, delta: float, unit: str, *, presence: bool =
     """
     who, times = whose(unit), _factor(epsilon)
     rest = f", plus a probability of {rounded_up(delta, 6)}" if delta else ""
-    other = "without it in the table, and the other way round" if presence else "with other data in its place"
-    return f"Each possible result is at most {times} times as likely with any data of {who} as {other}{rest}."
+    if presence:
+        return (
+            f"These results would be at most {times} times as likely with {who} in the table as without it, and the other way round{rest}."
+        )
+    return f"Whatever the data of {who}, these results would be at most {times} times as likely as with any other data in its place{rest}."
 
 
 def odds_in_words(epsilon: float, delta: float, unit: str, *, presence: bool = False) -> str:

@@ -51,8 +51,8 @@ def series_in_words(document: Mapping[str, Any]) -> str:
     if series["max_steps_per_unit"] is None:
         return f"{said} one event: what {whose(document['unit'])} has in one step. Those who are in several steps are protected less."
     return (
-        f"{said} what is in at most {counted(series['max_steps_per_unit'], 'step')}: the job claims that, and nothing enforces it from one "
-        "file to the next."
+        f"{said} what is in at most {counted(series['max_steps_per_unit'], 'step')}: the job declares this, and nothing checks it from "
+        "one file to the next."
     )
 
 
@@ -63,9 +63,11 @@ def guarantee_of(document: Mapping[str, Any]) -> str:
 
 def accounting_in_words(document: Mapping[str, Any]) -> str:
     """How the answers add up, where that is not by the sum of their ε; with a space before it."""
-    rules = {"zcdp": "by ρ (zero-concentrated privacy)", "pld": "by their privacy loss distributions"}
+    rules = {"zcdp": "ρ (zero-concentrated privacy)", "pld": "privacy loss distributions"}
     rule = rules.get(document.get("accounting", {}).get("method", ""))
-    return "" if rule is None else f" The answers are added up {rule}, so the ε of the queries may sum to more than this."
+    return (
+        "" if rule is None else f" A tighter sum of privacy loss is used, by {rule}, so the ε of the queries may add up to more than this."
+    )
 
 
 def release_protection(document: Mapping[str, Any]) -> str:

@@ -200,6 +200,6 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     said += [query["why"] for query in report["queries"] if query["why"] is not None]
     if report["assumed"]:
         facts = ", ".join(f"{key} = {plain_number(number, 8)}" for key, number in report["assumed"].items())
-        said.append(f"Assumed: {facts}. If it was taken from the data, it is a leak.")
+        said.append(f"Assumed: {facts}. If it was taken from the data, it reveals something about them.")
     said.append("Only the schema was read, nothing was written, and nothing is spent.")
     return said

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dpcore.query.request import JoinSection, MadeSection, PerUnitSection, QuerySection, ReleaseJob
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
-ERRORS = "Standard errors are those of the noise; – means that it depends on the data or on the number of rows."
+ERRORS = "Standard errors are about the noise alone; – means that they depend on the data or on the number of rows."
 
 
 def describe(plan: ReleasePlan) -> str:

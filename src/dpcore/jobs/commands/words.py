@@ -70,8 +70,8 @@ def _with_old_output(said: str, plan: JobPlan, what: str) -> str:
 def old_output(what: str) -> str:
     """What a run that the ledger knows does not tell, for an output that consists of answers or rows."""
     return (
-        f"These are the {what} of that run. If the table has changed since, these are still the old {what}: name another output.path, or "
-        "give --overwrite; either spends again. A run with another [input] dataset is never taken for this one."
+        f"These are the {what} of that run. If the table has changed since, these are still the old {what}. For new ones name another "
+        "output.path, or give --overwrite; both spend again. A job with another [input] dataset counts as another run."
     )
 
 

@@ -41,7 +41,7 @@ LAST_DAY = 28
 COUNT = Count()
 """The kind that says what is counted."""
 CLAIM = (
-    "Persons who are in at most so many steps are protected. This is your claim: a job sees one file in a run, so nothing enforces it. "
+    "Persons who are in at most so many steps are protected. You declare this; a job sees one file in a run and cannot check it. "
     "Default: one event is protected, which is what one unit has in one step."
 )
 

@@ -53,7 +53,7 @@ def test_a_release_again_prints_what_was_published(release, ledger):
     assert outputs[0] == outputs[1]
     (entry,) = ledger.entries()
     assert f"on {entry.when:%Y-%m-%d %H:%M} UTC (entry 1 of the ledger {ledger.path})" in again.err
-    assert OLD + " answers: name another output.path, or give --overwrite; either spends again" in again.err.replace("\n", " ")
+    assert OLD + " answers. For new ones name another output.path, or give --overwrite; both spend again" in again.err.replace("\n", " ")
     value = json.loads(first.out)["queries"][0]["value"]
     assert str(value) in release.release("--table").out
     assert len(list(ledger.entries())) == 1

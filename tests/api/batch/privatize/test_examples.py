@@ -147,8 +147,8 @@ def test_the_released_numbers_are_near_the_truth(demo):
 
 @pytest.mark.long
 def test_the_example_of_a_synthetic_table(repository, tmp_path, monkeypatch, capsys):
-    """What docs/batch.md shows of it is what it says, and the table it makes is like the data."""
-    document = (repository / "docs/batch.md").read_text(encoding="utf-8")
+    """What docs/job-synthetic.md shows of it is what it says, and the table it makes is like the data."""
+    document = (repository / "docs/job-synthetic.md").read_text(encoding="utf-8")
     example = tomllib.loads((repository / "examples/synthetic.toml").read_text(encoding="utf-8"))
     shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)]
     assert {"query": example["query"]} in shown
@@ -187,8 +187,8 @@ def test_the_job_with_conditions_runs_as_it_stands(repository, tmp_path, monkeyp
 
 @pytest.mark.long
 def test_the_example_of_private_groups(repository, tmp_path, monkeypatch, capsys):
-    """What docs/batch.md shows of it is what it says, and it names the common numbers of visits."""
-    document = (repository / "docs/batch.md").read_text(encoding="utf-8")
+    """What docs/job-groups.md shows of it is what it says, and it names the common numbers of visits."""
+    document = (repository / "docs/job-groups.md").read_text(encoding="utf-8")
     example = tomllib.loads((repository / "examples/private-groups.toml").read_text(encoding="utf-8"))
     shown = [tomllib.loads(text) for text in re.findall(r"^```toml\n(.*?)^```$", document, re.MULTILINE | re.DOTALL)]
     assert {"query": example["query"][:2]} in shown

@@ -1,4 +1,4 @@
-"""Every type of Arrow: each use of a column works, or is refused by name before a row is read. docs/batch.md has the table."""
+"""Every type of Arrow: each use of a column works, or is refused by name before a row is read. docs/job-input.md has the table."""
 
 from __future__ import annotations
 

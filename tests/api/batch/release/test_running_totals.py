@@ -416,7 +416,7 @@ def test_every_text_says_whom_it_protects(tmp_path):
     )
     person.done(1, "--report", tmp_path / "pages of people")
     document = json.loads(person.output(1).read_text())
-    assert "it protects what is in at most 2 steps: the job claims that, and nothing enforces it" in document["guarantee"]
+    assert "it protects what is in at most 2 steps: the job declares this, and nothing checks it" in document["guarantee"]
     assert "nothing enforces it from one file to the next" in (tmp_path / "pages of people" / "total-2026-01-05.html").read_text()
     assert document["queries"][0]["max_steps_per_unit"] == 2
     code, said = person.run(2, "--dry-run")

@@ -73,7 +73,7 @@ def test_rows_that_name_no_unit_may_be_units_of_their_own(place, source):
     found = privatised(place, PEOPLE, 2, source=source, null_unit="own")
     assert (sum(found[:5]), found[5:]) == (2, [1, 1, 1, 1, 1])
     done = place.privatize("--overwrite")
-    assert "Of rows that name no 'person' it protects one row, and not a person" in json.loads(done.out)["statement"]
+    assert "For rows that name no 'person' it protects one row, and not the person behind it" in json.loads(done.out)["statement"]
     said = json.loads(read_table(place.target).schema.metadata[b"dpcore"]) if source == "parquet" else {}
     assert said.get("unit", "person, or one row without") == "person, or one row without"
 
