@@ -62,6 +62,13 @@ class Stream(Protocol):
         """Position for one kernel call; a later call to this method gives a fresh one."""
 
 
+class Numbered(Protocol):
+    """A source whose draws have numbers, by which each of them can be made again."""
+
+    def at(self, nonce: int) -> Stream:
+        """The stream of a number: every call with it sees the same random words."""
+
+
 class SecureRandom:
     """The secure source: a fresh 256-bit key from the operating system for every kernel call.
 

@@ -221,6 +221,43 @@ def test_the_bytes_of_the_system_are_overwritten(monkeypatch: pytest.MonkeyPatch
     assert len(places) == 4
 
 
+# Releases that can be replayed
+
+REPLAYED = """
+from pathlib import Path
+from tempfile import TemporaryDirectory
+import pyarrow as pa
+import pyarrow.parquet as pq
+from dpcore.batch import make_release_plan, parse_release_job, release, verify
+from dpcore.tables.output.key_file import KeyFile
+
+folder = TemporaryDirectory()
+source = Path(folder.name, "in.parquet")
+pq.write_table(pa.table({"x": list(range(100))}), source)
+job = {
+    "version": 1,
+    "input": {"path": str(source)},
+    "output": {"path": f"{folder.name}/out/answers.json"},
+    "privacy": {"max_epsilon": 1.0},
+    "query": [{"name": "n", "kind": "mean", "column": "x", "lower": 0, "upper": 100, "epsilon": 1.0}],
+}
+keys = Path(folder.name, "keys", "release.key")
+plan = make_release_plan(parse_release_job(job), commit=keys)
+release(plan)
+"""
+AGAIN = """
+assert verify(f"{folder.name}/out/answers.json", keys).matches
+"""
+
+
+@pytest.mark.long
+def test_the_key_of_a_release_goes_with_its_run() -> None:
+    """The plan is kept, and has forgotten it; so has who read the key file again."""
+    pytest.importorskip("pyarrow")
+    assert "key" in found_in(memory_of(REPLAYED + "held = KeyFile(keys).read()"))
+    assert found_in(memory_of(REPLAYED + AGAIN)) == []
+
+
 # Records
 
 RECORD_USES = {

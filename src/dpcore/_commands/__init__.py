@@ -16,6 +16,7 @@ SHORT = {
     "rehearse": "Run a job many times on a public table, to see its errors.",
     "release": "Answer questions about a table with noise, as a job file says.",
     "reproduce": "Measure results of the literature again, on simulated data.",
+    "verify": "Make a release again from its key file, and compare.",
 }
 """What each command does in a line. The module of its name is imported when it is asked for, and not for the list of all."""
 

@@ -132,6 +132,24 @@ given. With a ledger the same job again (same settings, same output) spends noth
 if the table has changed since. For new answers name another output.path, or give --overwrite; both spend again.
 A ledger is charged before the first row is read; a job that fails or is killed after that stays charged.
 
+A release can be replayed if its noise follows from a key that is kept:
+
+\b
+    dpcore release visits.toml --commit keys/visits.key
+    dpcore verify out/visits.json --key keys/visits.key
+
+The answers name a commitment to the key, which hides it. KEYFILE is as secret as the data: with the answers it gives the exact
+statistics. It is made once, with the rights 0600, for this run alone, and never in the folder of an output; to end verification, destroy
+every copy of it. A run that is killed is run again with the same KEYFILE: it has the same noise, refuses another input, and is charged
+again. --overwrite cannot be combined with it.
+
+To show that keys were not tried until the answers pleased, let others have a say. First make the key and deposit its commitment with a
+third party, before any data are read; after a public announcement that nobody could foresee, release with it:
+
+\b
+    dpcore release visits.toml --commit keys/visits.key --commit-only
+    dpcore release visits.toml --commit keys/visits.key --public-randomness 2cf24dba5fb0a30e26e83b2ac5b9e29e
+
 \b
 Exit codes: 0 done; 2 the job, the schema, the budget, the ledger or the installation; 3 a row;
 4 the system (unreadable input, disk full); 5 published, and then something failed; 129, 130, 143 interrupted; 1 a bug in dpcore.
@@ -139,18 +157,67 @@ A job that ends early leaves nothing under the names of its outputs.
 """
 
 
+COMMIT = (
+    "Draw the noise from a new key that is kept in KEYFILE, so that dpcore verify can make the release again. KEYFILE is as secret as the "
+    "data: with the answers it gives the exact statistics."
+)
+COMMIT_ONLY = "Make KEYFILE, print its commitment, and stop, before any data are read: to deposit the commitment with a third party."
+RANDOMNESS = (
+    "What the public announced after the commitment of KEYFILE was deposited, 32 to 2048 hexadecimal digits: the noise follows from it "
+    "and from the key."
+)
+
+
 @click.command("release", help=HELP, short_help=SHORT["release"])
 @job_options(plan="the plan, the noise and the total", verb="compute", files="DIR/NAME.html, a page with plots, and the JSON")
+@click.option("--commit", metavar="KEYFILE", help=COMMIT)
+@click.option("--commit-only", is_flag=True, help=COMMIT_ONLY)
+@click.option("--public-randomness", metavar="HEX", help=RANDOMNESS)
 @engine_options
-def command(*, engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
+def command(
+    *,
+    engine: str,
+    master: str | None,
+    conf: tuple[str, ...],
+    commit: str | None,
+    commit_only: bool,
+    public_randomness: str | None,
+    **options: Any,
+) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
-    if check_engine(engine, master, conf):
+    is_spark = check_engine(engine, master, conf)
+    _check_commit(commit, public_randomness, commit_only=commit_only, is_spark=is_spark, options=options)
+    if is_spark:
         with Deferred():
             from dpcore.spark.commands import release
         release(master=master, conf=conf, **options)
         return
     with Deferred():
+        from dpcore.jobs.commands.release import commit_only as only
         from dpcore.jobs.commands.release import run
 
         WithoutPandas().settle()
-    run(**options)
+    if commit is not None and commit_only:
+        only(commit, **{name: options[name] for name in ("job", "source", "target", "given", "as_json")})
+        return
+    run(**options, commit=commit, public_randomness=public_randomness)
+
+
+def _check_commit(commit: str | None, randomness: str | None, *, commit_only: bool, is_spark: bool, options: dict[str, Any]) -> None:
+    """Raise `click.UsageError` for options of `--commit` that contradict each other."""
+    if commit is None:
+        for name, given in (("--commit-only", commit_only), ("--public-randomness", randomness is not None)):
+            if given:
+                raise click.UsageError(f"{name} is for a release with --commit KEYFILE")
+        return
+    if is_spark:
+        raise click.UsageError(
+            "--commit is for the local engine: a cluster's input has no one state of its bytes that a replay could compare"
+        )
+    if not commit_only:
+        return
+    others = {name: options[name] for name in ("dry_run", "overwrite", "curator", "folder", "log")} | {"public_randomness": randomness}
+    for name, given in others.items():
+        if given:
+            said = "report" if name == "folder" else name.replace("_", "-")
+            raise click.UsageError(f"--commit-only makes a key file and no release, so it cannot be combined with --{said}")

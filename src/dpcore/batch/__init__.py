@@ -23,7 +23,8 @@ array([0.543, 0.365, 0.077, 0.015])
 >>> folder.cleanup()
 
 A central release answers questions about a table. It has its own job, plan and function: `load_release_job`,
-`make_release_plan` and `release`.
+`make_release_plan` and `release`. A release whose plan was given a key file (`commit`) can be made again by `verify`; `deposit` makes the
+file before there are data.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from dpcore.query.plan import ReleasePlan
     from dpcore.query.request import ReleaseJob
     from dpcore.query.run import run as release
-    from dpcore.query.written_plans import make_release_plan
+    from dpcore.query.verification import Verification, verify
+    from dpcore.query.written_plans import deposit, make_release_plan
 
 __all__ = [
     "ColumnEstimate",
@@ -57,6 +59,8 @@ __all__ = [
     "ReleasePlan",
     "StorageError",
     "Summary",
+    "Verification",
+    "deposit",
     "estimate",
     "load_job",
     "load_release_job",
@@ -66,6 +70,7 @@ __all__ = [
     "parse_release_job",
     "privatize",
     "release",
+    "verify",
 ]
 
 _PLACES = {
@@ -74,7 +79,8 @@ _PLACES = {
     **dict.fromkeys(("Job", "load_job", "parse_job"), "dpcore.jobs.privatize_job"),
     **dict.fromkeys(("Plan", "make_plan"), "dpcore.jobs.privatize_plan"),
     "ReleasePlan": "dpcore.query.plan",
-    "make_release_plan": "dpcore.query.written_plans",
+    **dict.fromkeys(("deposit", "make_release_plan"), "dpcore.query.written_plans"),
+    **dict.fromkeys(("Verification", "verify"), "dpcore.query.verification"),
     **dict.fromkeys(("load_release_job", "parse_release_job"), "dpcore.jobs.release_job"),
     "ReleaseJob": "dpcore.query.request",
     "release": "dpcore.query.run",

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 def parse(model: type[Job], document: object, entries: Entries) -> Job:
     """Check a document against the model of a job; raises `JobError` with one line for each mistake, in words for who writes job files."""
     try:
-        return checked(model, document, entries)
+        job = checked(model, document, entries)
     except MistakesError as error:
         raise JobError(explain(error.mistakes, sections_of(model), entries)) from None
+    return job.made_of(document) if isinstance(document, Mapping) else job
 
 
 def text_keys(model: type[BaseModel], entries: Entries) -> IsText:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from dpcore.query.query_sections import MAX_QUERIES
 
 if TYPE_CHECKING:
-    from dpcore.rng import StreamPosition
-    from dpcore.testing import KeyedRandom
+    from dpcore.rng import Numbered, StreamPosition
 
 DRAWS = MAX_QUERIES
 """Nonces between one draw of a query and its next."""
@@ -20,12 +19,12 @@ class QueryDraws:
     Each further draw takes a separate nonce, that of the draw before plus `DRAWS`.
     """
 
-    def __init__(self, key: KeyedRandom, query: int) -> None:
+    def __init__(self, key: Numbered, query: int) -> None:
         self._key, self._next = key, query
 
     @property
     def secure(self) -> bool:
-        """Always False."""
+        """Always False, of a committed key too: such streams are those of ChaCha20 on every processor."""
         return False
 
     def position(self) -> StreamPosition:

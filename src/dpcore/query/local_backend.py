@@ -17,7 +17,6 @@ from dpcore.query.statistics import ReadRows
 from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.rows import piece_rows_for, read_rows
-from dpcore.tables.sections import key_of
 from dpcore.tables.sql.derivation import Derivation, Passing
 
 if TYPE_CHECKING:
@@ -236,14 +235,15 @@ class LocalPasses:
         return make_rows(source, recipe, self._room.spill, self.threads, self._progress.update, self._piece_rows)
 
     def choose_rows(self, plan: ReleasePlan) -> None:
-        """Choose them now, in a pass over the column of units, or under a test key over all columns; see `tables.units`."""
+        """Choose them now, in a pass over the column of units, or under a key that is kept over all columns; see `tables.units`."""
         from dpcore.tables.units.units import choose_rows, choosing_words
 
         self._progress.begin(choosing_words(plan))
         plan = self._holding(plan)
         grouping = plan.grouping if plan.job.privacy.max_groups_per_unit is not None else None
-        key, spill = key_of(plan.job.testing), self._room.spill
-        self._kept = choose_rows(plan, key, spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value)
+        self._kept = choose_rows(
+            plan, plan.key, self._room.spill, self.threads, self._progress.update, grouping=grouping, by_value=plan.by_value
+        )
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Count them in a database."""

@@ -35,12 +35,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from dpcore._disk.addresses import Location
+    from dpcore.query.commitments import Commitment
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator
     from dpcore.query.groups import Grouping
     from dpcore.query.query_sections import Grouped, QuerySection
     from dpcore.query.reads import PrivateGrouping
     from dpcore.query.series import Series
+    from dpcore.rng import Numbered
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.sources import InputFile
     from dpcore.tables.sql.derivation import Derivations
@@ -80,9 +82,12 @@ class ReleasePlan(JobPlan):
     positions : tuple of int or None
         Position of each query in the stream of a test key. Default: its position in the job.
     by_value : ByValue or None
-        How units choose rows, groups and values by what rows hold, which they do under a test key. None: by random words of positions.
+        How units choose rows, groups and values by what rows hold, which they do under a key that is kept. None: by random words of
+        positions.
     series : Series or None
         The series of runs of which this run makes a step.
+    commitment : Commitment or None
+        The committed key of a release that can be replayed.
     """
 
     job: ReleaseJob
@@ -92,6 +97,12 @@ class ReleasePlan(JobPlan):
     positions: tuple[int, ...] | None = None
     by_value: ByValue | None = None
     series: Series | None = None
+    commitment: Commitment | None = None
+
+    @property
+    def key(self) -> Numbered | None:
+        """What all draws are made from: a committed key, or a test key; None is the secure source."""
+        return key_of(self.job.testing) if self.commitment is None else self.commitment.noise
 
     @property
     def recipe(self) -> UnitRecipe | None:
@@ -109,6 +120,11 @@ class ReleasePlan(JobPlan):
     def joins(self) -> list[UnitJoin]:
         """The private tables that are joined, each once."""
         return joined_in(self.recipe, self.derivations)
+
+    @property
+    def tables(self) -> list[Inputs]:
+        """The private tables: the input, and those that are joined."""
+        return [self.source, *(join.source for join in self.joins)]
 
     def with_joins(self, change: Callable[[UnitJoin], UnitJoin]) -> ReleasePlan:
         """The same plan with other tables.
@@ -149,15 +165,17 @@ def planned(
     *,
     curator: bool = False,
     tables: Mapping[str, Inputs] | None = None,
+    commitment: Commitment | None = None,
 ) -> ReleasePlan:
     """The plan of a job for an input: its schema is checked, and noise is calibrated; `publication` gets what that costs.
 
     `tables` are those that are joined, and public tables that are no files, by the paths that the job gives them.
     """
-    found = _inspected(job, inputs, reads, curator=curator, tables=tables)
+    key = key_of(job.testing) if commitment is None else commitment.noise
+    found = _inspected(job, inputs, reads, curator=curator, tables=tables, key=key)
     job, estimators = composed_by(job, found.answer_of)
     series = _series_of(job, estimators)
-    published = publication(_spend(job, estimators, series))
+    published = publication(_spend(job, estimators, series, commitment))
     if series is not None:
         series.check(published)
     return ReleasePlan(
@@ -174,6 +192,7 @@ def planned(
         derivations=found.derivations,
         by_value=found.by_value,
         series=series,
+        commitment=commitment,
     )
 
 
@@ -191,7 +210,7 @@ def answers_of(
 ) -> tuple[ReleaseJob, Callable[[int, ReleaseJob], Estimator]]:
     """The job with the ε of each query, and what calibrates its answers for any ε; only schemas are read, and no place is looked at."""
     inputs, tables = inputs_of(job, inputs, tables)
-    found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables)
+    found = _inspected(job, inputs, declared_reads(job), curator=False, tables=tables, key=key_of(job.testing))
     return composed_by(job, found.answer_of)[0], found.answer_of
 
 
@@ -229,7 +248,15 @@ class _Found:
         return {} if self.derivations is None else self.derivations.types
 
 
-def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: bool, tables: Mapping[str, Inputs] | None = None) -> _Found:
+def _inspected(
+    job: ReleaseJob,
+    inputs: Inputs,
+    reads: list[Read],
+    *,
+    curator: bool,
+    tables: Mapping[str, Inputs] | None = None,
+    key: Numbered | None = None,
+) -> _Found:
     unit = job.privacy.unit
     joins = joins_of(job.join, (), JoinedTo(inputs, unit, of_made_rows=False), curator=curator, tables=tables)
     if job.per_unit is not None:
@@ -253,7 +280,6 @@ def _inspected(job: ReleaseJob, inputs: Inputs, reads: list[Read], *, curator: b
     inspected = list(schemas.inspected(named, curator=curator))
     infos = [info for _, info in inspected]
     fitting = with_values(infos, named)
-    key = key_of(job.testing)
     if key is not None and job.privacy.unit != "row":
         from dpcore.tables.units.row_random_bits import ByValue
 
@@ -316,7 +342,7 @@ def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
     return {job.privacy.unit: pa.binary() if info.types is None else info.types[job.privacy.unit]}
 
 
-def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None) -> Spend:
+def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None, commitment: Commitment | None) -> Spend:
     """(ε, δ) of the whole job, and for a ledger what it keeps: the ρ of each query if it is known, and what is asked."""
     count = len(job.query)
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.tables_in_words}"
@@ -327,7 +353,8 @@ def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | 
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     asked = recorded(_asked(job, query) for query in job.query)
-    return Spend(what if series is None else series.what, job.total, tuple(parts), asked, None if series is None else series.id)
+    words, step = (what, None) if series is None else (series.what, series.id)
+    return Spend(words, job.total, tuple(parts), asked, step, None if commitment is None else commitment.digest)
 
 
 def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:
@@ -386,5 +413,5 @@ def contribution(job: ReleaseJob, query: QuerySection) -> Contribution:
 
 def stream_of(plan: ReleasePlan, place: int) -> QueryDraws | None:
     """The stream of a query; None is the secure source."""
-    key = key_of(plan.job.testing)
+    key = plan.key
     return None if key is None else QueryDraws(key, place if plan.positions is None else plan.positions[place])

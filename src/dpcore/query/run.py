@@ -147,12 +147,16 @@ def published(plan: ReleasePlan, passes: Callable[[Room], Passes], progress: Pro
         }
         if plan.series is not None:
             opened.enter_context(plan.series)
+        if plan.commitment is not None:
+            opened.enter_context(plan.commitment).begin(plan.tables, progress)
         output = publication.open(plan.output)
         if publication.charge.is_recorded:
             output.allocate(ANSWER_BYTES * len(plan.estimators))
         # From here on the budget is spent, even if the job fails.
         publication.reserve()
         document = with_lists(document_of(*measured(plan, passes(output)), tables, progress))
+        if plan.commitment is not None:
+            document = plan.commitment.sealed(document)
         sealed = [file for table in tables.values() for file in table.seal()]
         output.write((json_text(document) + "\n").encode())
         publication.publish([*sealed, output.seal()])
@@ -184,6 +188,8 @@ def measured(plan: ReleasePlan, passes: Passes) -> tuple[ReleasePlan, list[Any],
 def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[int, Output], progress: Progress) -> dict[str, Any]:
     """The private answers, and what is said about all of them; numbers of groups are arrays."""
     document = plan.job.head() | provenance(plan, plan.job)
+    if plan.commitment is not None:
+        document["commitment"] = plan.commitment.document()
     document["guarantee"] = guarantee_of(document)
     if plan.job.n_is_public and plan.series is None:
         document["rows"] = rows

@@ -104,4 +104,5 @@ def entry_state(entry: Entry) -> dict[str, Any]:
     keys = ("epsilon", "delta", "rho", "job", "run", "version", "relation", "unit", "dataset", "secure", "user", "host")
     named = {"id": entry.id, "what": entry.what, "when": entry.when.strftime("%Y-%m-%dT%H:%M:%SZ")}
     asked = {"queries": list(entry.queries)} if entry.queries else {}
-    return named | {"state": entry.state, "reason": entry.reason} | {key: getattr(entry, key) for key in keys} | asked
+    committed = {} if entry.commitment is None else {"commitment": entry.commitment}
+    return named | {"state": entry.state, "reason": entry.reason} | {key: getattr(entry, key) for key in keys} | asked | committed

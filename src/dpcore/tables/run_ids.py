@@ -28,7 +28,7 @@ from dpcore.rng import STREAM_VERSION
 from dpcore.tables.types.timed import PLAIN, copied
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dpcore.tables.sections import JobFile
 
@@ -64,11 +64,20 @@ EMPTY: dict[str, tuple[str, ...]] = {
 """Keys that are digested also where they are empty, by table and kind of the table. They are those of 0.1: nothing is added."""
 
 
-def run_ids(job: JobFile) -> tuple[str, ...]:
+def run_ids(job: JobFile, folder: str = "", files: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the ids of a run: the one of today, and those that the same run had under earlier versions of the stream, newest first.
 
     Two runs of one job on changed data have one id: a ledger must not reveal whether the data have changed. Declare a new version of the
     data by the name in `[input] dataset`.
+
+    Parameters
+    ----------
+    job : JobFile
+        The job.
+    folder : str, default ""
+        What its relative paths are relative to. Default: the working directory.
+    files : sequence of str, optional
+        `digests_of_files` of the job, if they are known. Default: those of the files as they are.
 
     Raises
     ------
@@ -79,18 +88,23 @@ def run_ids(job: JobFile) -> tuple[str, ...]:
     for section in ("input", "output", "ledger"):
         if said[section]:
             path = said[section]["path"]
-            said[section]["path"] = _absolute(path)
+            said[section]["path"] = _absolute(path, folder)
     for stage in (said, said.get("per_unit", {})):
         for joined in stage.get("join", ()):
-            joined["path"] = _absolute(joined["path"])
+            joined["path"] = _absolute(joined["path"], folder)
             if joined.get("dataset") == said["input"].get("dataset"):
                 joined.pop("dataset", None)
-    known = {"kind": job.WORD, "job": said, "files": _digests(said)}
+    known = {"kind": job.WORD, "job": said, "files": _digests(said) if files is None else list(files)}
     return tuple(_digest(known | {"stream_version": stream}) for stream in range(STREAM_VERSION, FIRST_STREAM - 1, -1))
 
 
-def _absolute(path: str) -> str:
-    return path if is_address(path) else str(Path(path).absolute())
+def _absolute(path: str, folder: str) -> str:
+    return path if is_address(path) else str(Path(folder, path).absolute())
+
+
+def digests_of_files(job: JobFile) -> list[str]:
+    """SHA-256 of each file that a job names beside input, output and ledger; raises `StorageError` if one cannot be read."""
+    return _digests(canonical(job))
 
 
 def canonical(job: JobFile) -> dict[str, Any]:

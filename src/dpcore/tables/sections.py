@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import reprlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol, Self
 
 from pydantic import Field, PrivateAttr, model_validator
 
@@ -197,6 +198,7 @@ class JobTables(Section):
     ledger: LedgerSection | None = None
     testing: TestingSection | None = None
     _source: JobSource | None = PrivateAttr(None)
+    _document: Mapping[str, Any] | None = PrivateAttr(None)
 
     @property
     def source(self) -> JobSource | None:
@@ -206,6 +208,16 @@ class JobTables(Section):
     def named(self, source: JobSource) -> Self:
         """The same job, with where it comes from."""
         self._source = source
+        return self
+
+    @property
+    def document(self) -> Mapping[str, Any] | None:
+        """What it was made of, by who reads job files; None for a job of a frame."""
+        return self._document
+
+    def made_of(self, document: Mapping[str, Any]) -> Self:
+        """The same job, with what it was made of."""
+        self._document = document
         return self
 
     @model_validator(mode="after")

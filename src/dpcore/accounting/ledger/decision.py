@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from dpcore._dataclasses import dataclass
 from dpcore._version import __version__
-from dpcore.accounting.ledger import rows, series
+from dpcore.accounting.ledger import commitments, rows, series
 from dpcore.accounting.ledger.amounts import ZERO, Amount
 from dpcore.errors import BudgetError, ParameterError
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from dpcore.accounting.ledger.opened import OpenLedger
     from dpcore.accounting.ledger.rows import Header
     from dpcore.accounting.ledger.spends import Kind
@@ -35,6 +37,7 @@ class Request:
     secure: object = True
     queries: str | None = None
     series: str | None = None
+    commitment: str | None = None
 
 
 def grant(opened: OpenLedger, request: Request) -> int:
@@ -45,7 +48,7 @@ def grant(opened: OpenLedger, request: Request) -> int:
     BudgetError
         If the spend does not fit.
     ParameterError
-        If it does not agree with the ledger.
+        If it does not agree with the ledger, or with the commitments that the ledger holds.
     OSError
         If the ledger cannot be read or written.
     """
@@ -54,6 +57,7 @@ def grant(opened: OpenLedger, request: Request) -> int:
     opened.complete()
     with opened.transaction(write=True) as connection:
         checked = opened.check_spends(connection)
+        _check_commitment(connection, opened, request)
         is_paid = request.series is not None and series.last_step(connection, opened.path, request.series) is not None
         cost = request.cost.nothing if is_paid else request.cost
         if not fits(checked.total + cost, header.budget, header.kind):
@@ -65,10 +69,23 @@ def grant(opened: OpenLedger, request: Request) -> int:
         rows.write_spender(connection, added.id)
         if request.queries is not None:
             rows.write_asked(connection, added.id, request.queries)
+        if request.run is not None and request.commitment is not None:
+            commitments.write(connection, added.id, request.run, request.commitment)
         if request.series is not None and not is_paid:
             series.write_step(connection, opened.path, added.id, request.series, 0, "")
     opened.checked = added
     return added.id
+
+
+def _check_commitment(connection: sqlite3.Connection, opened: OpenLedger, request: Request) -> None:
+    """Refuse a key that another run has, and another key of the same run."""
+    if request.commitment is not None and request.run is None:
+        raise ParameterError("run is required with commitment: a key is for one run")
+    found = commitments.read(connection, opened.path)
+    known = ((number, *each, rows.state_of(connection, opened.path, number)) for number, each in found.items())
+    refused = commitments.refusal(known, request.run, request.commitment)
+    if refused is not None:
+        raise ParameterError(refused)
 
 
 def check_agreement(request: Request, header: Header) -> None:

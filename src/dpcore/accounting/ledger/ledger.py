@@ -187,6 +187,7 @@ class Ledger:
         secure: bool = True,
         queries: Sequence[Mapping[str, Any]] = (),
         series: str | None = None,
+        commitment: str | None = None,
     ) -> Reservation:
         r"""Reserve a part of the budget, or refuse. Draw the noise afterwards.
 
@@ -212,6 +213,8 @@ class Ledger:
         series : str, optional
             Identifier of a series of releases for which `amount` pays as a whole. The first spend that names it pays; later ones cost
             nothing. See `note_step`.
+        commitment : str, optional
+            Commitment to the key of the noise, with `run`. One that an entry has is refused, unless the same run had it and died.
 
         Returns
         -------
@@ -233,9 +236,10 @@ class Ledger:
 
         cost = cost_of(amount, self.kind, self.relation)
         check_text("what", what)
-        for name, text in (("job", job), ("run", run), ("dataset", dataset), ("series", series)):
+        for name, text in (("job", job), ("run", run), ("dataset", dataset), ("series", series), ("commitment", commitment)):
             check_optional(name, text)
-        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure, check_queries(queries), series))
+        asked = check_queries(queries)
+        number = grant(self._opened, Request(cost, what, job, run, relation, unit, dataset, secure, asked, series, commitment))
         return Reservation(number, self._opened.advance)
 
     def cost(self, amount: Spend) -> Budget:

@@ -21,7 +21,7 @@ from dpcore._dataclasses import dataclass
 from dpcore._disk.addresses import location_of
 from dpcore._disk.sealed_files import SealedFile, identity, sync_folder
 from dpcore._version import __version__
-from dpcore.accounting.ledger import database
+from dpcore.accounting.ledger import commitments, database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file
 from dpcore.accounting.ledger.spender import host_name, user_name
 from dpcore.accounting.ledger.states import START, State, after
@@ -305,8 +305,15 @@ def _asked(connection: sqlite3.Connection, path: Path) -> dict[int, tuple[dict[s
 def entries(connection: sqlite3.Connection, path: Path) -> list[tuple[Any, ...]]:
     """Read all spends, in their order, as the fields of `Entry`."""
     outputs, spenders, asked = sealed_outputs(connection, path), _spenders(connection, path), _asked(connection, path)
+    committed = commitments.read(connection, path)
     return [
-        (*_entry(row, path), outputs.get(row[0], Outputs()).files, *spenders.get(row[0], (None, None)), asked.get(row[0], ()))
+        (
+            *_entry(row, path),
+            outputs.get(row[0], Outputs()).files,
+            *spenders.get(row[0], (None, None)),
+            asked.get(row[0], ()),
+            committed.get(row[0], (None, None))[1],
+        )
         for row in connection.execute(READ_ENTRIES)
     ]
 

@@ -91,6 +91,8 @@ class Entry:
     queries : tuple of dict
         What was asked, as public parameters: of jobs and tables the `name`, `kind`, `columns`, `where`, `group_by` and `groups` of each
         query, long ones cut. Empty in entries of earlier versions.
+    commitment : str or None
+        Commitment to the key of its noise, for a release that can be replayed.
     """
 
     id: int
@@ -112,3 +114,4 @@ class Entry:
     user: str | None = None
     host: str | None = None
     queries: tuple[dict[str, Any], ...] = ()
+    commitment: str | None = None

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpcore._disk.signals import Deferred
-from dpcore._terminal import echo, print_table
+from dpcore._terminal import echo, print_table, wants_json
 from dpcore.errors import StorageError, reason
 from dpcore.jobs.commands import words
 from dpcore.jobs.commands.engines import Engine
 from dpcore.jobs.commands.running import JobCommand
 from dpcore.jobs.release_job import load_release_job
+from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text
 from dpcore.pages.page import report_paths
 from dpcore.query.document import plan_document, statement
@@ -24,11 +26,19 @@ from dpcore.tables.provenance import provenance_of, spent_again
 from dpcore.tables.sources import bytes_of
 
 if TYPE_CHECKING:
-    from dpcore.jobs.settings import Settings
+    from collections.abc import Sequence
+
     from dpcore.query.page import ReleasePages
     from dpcore.query.request import ReleaseJob
 
     Document = dict[str, Any]
+
+
+CONFIDENTIAL = "{path} is as secret as the data: with the answers it gives the exact statistics. Destroy every copy to end verification."
+DEPOSIT = (
+    "Deposit the commitment with a third party now. After a public announcement that nobody could foresee, run the same job with --commit "
+    "and --public-randomness."
+)
 
 
 class _Release(JobCommand[ReleasePlan, "Document"]):
@@ -36,10 +46,13 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
 
     name, wanted = "release", "answers"
 
+    def __init__(self, commit: str | None = None, public_randomness: str | None = None) -> None:
+        self._commit, self._randomness = commit, public_randomness
+
     def local(self) -> Engine[ReleasePlan, Document]:
         from dpcore.query.written_plans import make_release_plan
 
-        return Engine("local", make_release_plan, _release)
+        return Engine("local", partial(make_release_plan, commit=self._commit, public_randomness=self._randomness), _release)
 
     def load(self, path: Path, settings: Settings) -> ReleaseJob:
         return load_release_job(path, settings=settings)
@@ -88,6 +101,8 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
         echo(f"{plan.output}: {len(plan.estimators)} quer{'ies' if len(plan.estimators) > 1 else 'y'} answered", err=True)
         echo(f"spent {statement(plan.job)}", err=True)
         echo(spent_again(plan.job), err=True)
+        if "commitment" in found:
+            echo(f"commitment {found['commitment']['hmac_sha256']}\n{CONFIDENTIAL.format(path=self._commit)}", err=True)
 
     def print_stored(self, plan: ReleasePlan, found: Document, *, as_json: bool) -> None:  # noqa: ARG002
         from dpcore.jobs.commands import answers_text
@@ -105,4 +120,20 @@ def _release(plan: ReleasePlan, **options: Any) -> Document:
     return release(plan, **options)
 
 
-run = _Release().run
+def run(*, commit: str | None = None, public_randomness: str | None = None, **options: Any) -> None:
+    """Run or describe a job; `commit` is its key file, of a release that can be replayed."""
+    _Release(commit, public_randomness).run(**options)
+
+
+def commit_only(commit: str, job: Path, *, source: str | None, target: str | None, given: Sequence[str], as_json: bool | None) -> None:
+    """Make the key file of a job, and print its commitment."""
+    from dpcore.query.written_plans import deposit
+
+    said = deposit(load_release_job(job, settings=Settings.read(given, source=source, target=target)), commit)
+    if wants_json(as_json):
+        click.echo(json_text(said))
+    else:
+        code = said["code"]
+        version = f"{code['version']}, stream {code['stream_version']}, {code['sha256']}"
+        echo(f"commitment  {said['commitment']}\nrun         {said['run']}\ncode        {version}")
+    echo(f"{CONFIDENTIAL.format(path=commit)}\n{DEPOSIT}", err=True)

@@ -41,6 +41,8 @@ class Spend:
         What is asked, as `recorded` gives it.
     series : str or None, default None
         Identifier of the series of runs that this pays for as a whole; only the first of them is charged.
+    commitment : str or None, default None
+        Commitment to the key of the noise, of a release that can be replayed.
     """
 
     what: str
@@ -48,6 +50,7 @@ class Spend:
     parts: tuple[Privacy | float, ...] = ()
     queries: tuple[dict[str, Any], ...] = ()
     series: str | None = None
+    commitment: str | None = None
 
     def amount(self, kind: str) -> Privacy | tuple[Privacy | float, ...]:
         """The amount that a ledger of some kind counts."""
@@ -85,7 +88,7 @@ class Charge:
     Raises
     ------
     JobError
-        If the ledger is for other neighbours, another unit or another data set.
+        If the ledger is for other neighbours, another unit or another data set, or holds another commitment.
     StorageError
         If there is no such ledger.
     BudgetError
@@ -104,6 +107,7 @@ class Charge:
             return
         found = self._ledger.find(*self.runs) if self.runs and not overwrite else None
         self.earlier = found if found is not None and found.state in FINISHED else None
+        self._check_commitment()
         if self.earlier is None:
             self.check()
 
@@ -128,6 +132,24 @@ class Charge:
             needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
             raise BudgetError(f"the job needs {needs}, but the ledger {self._ledger.path} has {left} left")
 
+    def _check_commitment(self) -> None:
+        """Raise `JobError` if the ledger will not take the key of the noise; spends nothing."""
+        wanted = self._spend.commitment
+        if self._ledger is None or wanted is None:
+            return
+        if self.earlier is not None and self.earlier.commitment == wanted:
+            return  # its answers are there
+        if self.earlier is not None and self.earlier.commitment is None:
+            said = f"entry {self.earlier.id} of the ledger {self._path} has published it without a key file"
+            raise JobError(f"this run cannot be committed to any more: {said}. Name another output.path, which makes another run")
+        from dpcore.accounting.ledger.commitments import refusal
+
+        entries = self._ledger.entries()
+        known = ((entry.id, entry.run, entry.commitment, entry.state) for entry in entries if entry.commitment is not None)
+        refused = refusal(known, self.run, wanted)
+        if refused is not None:
+            raise JobError(f"{refused} (ledger {self._path})")
+
     def reserve(self, output: Location | None) -> None:
         """Charge the whole job; one without an output is never taken for another run of the same job."""
         if self._ledger is None:
@@ -142,6 +164,7 @@ class Charge:
             secure=self._job.secure,
             queries=self._spend.queries,
             series=self._spend.series,
+            commitment=self._spend.commitment,
         )
         self.is_open = True
 

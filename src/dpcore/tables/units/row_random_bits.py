@@ -1,4 +1,4 @@
-"""Random words of rows, by which units choose: from a row's position, or under a test key from what the row holds.
+"""Random words of rows, by which units choose: from a row's position, or under a key that is kept from what the row holds.
 
 Words by value choose the same rows of a table in any order, on one machine and on many. Equal rows of a unit are numbered, and each number
 has a word of its own, as if it were drawn: of three rows a, a and b of which a unit keeps one, a stays with probability 2/3. Which of equal
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from dpcore.rng import Stream
+    from dpcore.rng import Numbered, Stream
     from dpcore.tables.pieces import FileInfo
     from dpcore.tables.rows import Rows
-    from dpcore.testing import KeyedRandom
 
     Array = npt.NDArray[Any]
     Words = npt.NDArray[np.uint64]
@@ -40,7 +39,7 @@ ROWS, UNITS, GROUPS, VALUES = b"rows", b"units", b"groups", b"values"
 class RowWords:
     """A random word for each row, by its position in the input, so that it does not matter how rows are cut."""
 
-    def __init__(self, key: KeyedRandom | None, nonce: int) -> None:
+    def __init__(self, key: Numbered | None, nonce: int) -> None:
         source: Stream = SecureRandom() if key is None else key.at(nonce)
         self._position = source.position()
 
@@ -60,7 +59,7 @@ class ByValue:
     Attributes
     ----------
     key : bytes
-        16 bytes. Of a job without a test key they come from the operating system.
+        16 bytes. Of a job without a test key they come from the operating system, or follow from a committed key that does.
     types : dict
         The columns that are hashed, with their types; how those are stored changes nothing.
     """
@@ -69,8 +68,8 @@ class ByValue:
     types: dict[str, pa.DataType]
 
     @classmethod
-    def keyed(cls, key: KeyedRandom, infos: Iterable[FileInfo]) -> ByValue:
-        """Under a test key, for the columns of some files."""
+    def keyed(cls, key: Numbered, infos: Iterable[FileInfo]) -> ByValue:
+        """Under a test key or a committed one, for the columns of some files."""
         return cls(hash_key(key.at(ROW_NONCE).position()), types_of_rows(infos))
 
     def rows(self, unit: str) -> RowValues:

@@ -7,7 +7,8 @@ unit's first row in it: groups with many and with few rows are equally likely. (
 position.) One pass puts rows into parts by a hash of their unit; a part fits into memory, and only its units with too many rows are sorted.
 One bit for each row remains.
 
-Under a test key a release takes words that follow from what rows hold (`row_hash.py`), so that the order of rows decides nothing.
+Under a test key or a committed one a release takes words that follow from what rows hold (`row_hash.py`), so that the order of rows
+decides nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from dpcore.rng import Numbered
     from dpcore.tables.rows import Rows
     from dpcore.tables.units.contributions import Planned
     from dpcore.tables.units.row_random_bits import ByValue, RowValues
-    from dpcore.testing import KeyedRandom
 
 CHOOSING_THREADS = 4
 """Parts of the rows that lie in memory at a time."""
@@ -125,7 +126,7 @@ class Kept:
 
 def choose_rows(
     plan: Planned,
-    key: KeyedRandom | None,
+    key: Numbered | None,
     spill: Path,
     threads: int,
     update: Callable[[int, float], None],
@@ -140,7 +141,7 @@ def choose_rows(
     ----------
     plan : Planned
         Names the unit and its bounds, and the treatment of rows that name none.
-    key : KeyedRandom or None
+    key : Numbered or None
         None is the secure source.
     spill : Path
         Folder for what does not fit into memory.
@@ -181,7 +182,7 @@ class _Choice:
     """A pass over the units of a plan, and a choice among the rows of each part of them."""
 
     def __init__(
-        self, plan: Planned, key: KeyedRandom | None, spill: Path, *, grouping: Groups | None, refuse: bool, by_value: ByValue | None
+        self, plan: Planned, key: Numbered | None, spill: Path, *, grouping: Groups | None, refuse: bool, by_value: ByValue | None
     ) -> None:
         self.reading = Reading()
         self._plan, self._spill, self._grouping, self._refuse = plan, spill, grouping, refuse
