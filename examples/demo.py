@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,15 @@ RELEASE = FOLDER / "release.toml"
 BUDGET = 5.0
 
 
-def dpcore(*arguments: object, expected: int = 0) -> str:
-    """Run the command as a user would; its standard output is shown if it is for people."""
-    print("$ dpcore", *arguments, flush=True)
+def dpcore(what: str, *arguments: object, expected: int = 0) -> str:
+    """Print what is done, and run the command as a user would; its standard output is shown if it is for people."""
+    print(f"== {what}\n$ dpcore", *arguments, flush=True)
+    began = time.monotonic()
     command = [sys.executable, "-m", "dpcore.cli", *map(str, arguments)]
     finished = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
     if finished.returncode != expected:
         sys.exit(finished.returncode or 1)
+    print(f"== done in {time.monotonic() - began:.1f} seconds", flush=True)
     return finished.stdout
 
 
@@ -184,9 +187,12 @@ def copy_jobs() -> None:
 def local(console: Console) -> None:
     """Nobody holds the table: run the job, estimate from its output, and print the comparison."""
     job = load_job(ROOT / JOB)
-    print(dpcore("privatize", JOB, "--overwrite", "--table"))
+    print(dpcore("randomise every row of the sample table", "privatize", JOB, "--overwrite", "--table"))
     output = Path(job.output.path)
-    estimates = json.loads(dpcore("estimate", output, "--target", "sample", "--report", output.parent))
+    estimates = json.loads(
+        dpcore("estimate from the randomised rows, and write a page", "estimate", output, "--target", "sample", "--report", output.parent)
+    )
+    print("== compare with the truth, which the demo may read", flush=True)
     console.print(f"\nThe private rows are in {output}, the page about them is {output.with_name(output.stem + '-estimate.html')}.\n")
     console.print(comparison(estimates["columns"]))
     legend = "Of these intervals about one in twenty misses the truth."
@@ -199,20 +205,30 @@ def central(console: Console) -> None:
     output, ledger = Path(job.output.path), Path(job.ledger.path)
     # The demo's own ledger, made anew: the answers are for you alone. A real one you keep, since without it what was spent is forgotten.
     (ROOT / ledger).unlink(missing_ok=True)
-    print(dpcore("ledger", "create", ledger, "--epsilon", BUDGET, "--table"))
-    released = json.loads(dpcore("release", RELEASE, "--overwrite", "--report", output.parent))
+    print(dpcore("make a ledger with a budget", "ledger", "create", ledger, "--epsilon", BUDGET, "--table"))
+    released = json.loads(
+        dpcore(
+            "answer the queries with noise, charge the ledger, and write a page",
+            "release",
+            RELEASE,
+            "--overwrite",
+            "--report",
+            output.parent,
+        )
+    )
+    print("== compare with the truth", flush=True)
     console.print(f"\nThe answers are in {output}, the page about them is {output.with_suffix('.html')}.\n")
     console.print(released_comparison(released["queries"]))
     console.print(
         f"\nε = {job.total.epsilon:g} for all answers together, where the private rows above took {load_job(ROOT / JOB).total.epsilon:g}.\n"
     )
-    print(dpcore("ledger", "show", ledger, "--table"))
-    print("Once more would exceed the budget, so it is refused:")
-    print(dpcore("release", RELEASE, "--overwrite", expected=REFUSED), flush=True)
+    print(dpcore("show what is left", "ledger", "show", ledger, "--table"))
+    print(dpcore("Once more would exceed the budget, so it is refused:", "release", RELEASE, "--overwrite", expected=REFUSED), flush=True)
 
 
 def main() -> int:
     """Show both worlds."""
+    print("== copy the example jobs to out/demo; each command below first loads its libraries, which takes a second or two", flush=True)
     copy_jobs()
     console = Console(width=None if sys.stdout.isatty() else 120, highlight=False)
     console.rule("Nobody holds the data: every row is privatised")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpcore._amounts import rounded_up
+from dpcore._guarantee import amount
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -27,9 +30,9 @@ def escaped(text: object) -> str:
 
 def guarantee(privacy: Privacy) -> str:
     """Return a guarantee in words."""
-    delta = f", δ = {privacy.delta:.4g}" if privacy.delta else ""
+    delta = f", δ = {rounded_up(privacy.delta, 4)}" if privacy.delta else ""
     change = "the value" if privacy.relation == "replace" else "the presence"
-    return f"ε = {privacy.epsilon:.4g}{delta}, for data sets that differ by {change} of one record"
+    return f"ε = {amount(privacy.epsilon, 4)}{delta}, for data sets that differ by {change} of one record"
 
 
 def facts_table(caption: str, facts: Iterable[tuple[str, str]]) -> str:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import sentences
 from dpcore._validation import check_choice, check_real
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Privacy:
     --------
     >>> Privacy(0.5, delta=1e-6)
     Privacy(epsilon=0.5, delta=1e-06, relation='replace')
+    >>> Privacy(0.5).guarantee.partition(". ")[0]
+    'Whatever one record says, these results would be at most 1.65 times as likely as with any other record in its place'
     """
 
     epsilon: float
@@ -55,6 +58,39 @@ class Privacy:
         object.__setattr__(self, "epsilon", epsilon)
         object.__setattr__(self, "delta", delta)
         check_choice("relation", self.relation, ("replace", "add_remove"))
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        return sentences(self.epsilon, self.delta, relation=self.relation)
+
+
+class Guaranteed:
+    """The base of everything that has a `privacy`: mechanisms, and their results."""
+
+    __slots__ = ()
+
+    LOCAL = False
+    """Whether each person's report is protected by itself."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def privacy(self) -> Privacy:
+            """What is guaranteed."""
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        privacy = self.privacy
+        return sentences(privacy.epsilon, privacy.delta, relation=privacy.relation, local=self.LOCAL)
+
+
+class LocallyGuaranteed(Guaranteed):
+    """The base of those about reports of single persons."""
+
+    __slots__ = ()
+    LOCAL = True
 
 
 MOST_DELTA = 1 - 2.0**-53

@@ -54,6 +54,7 @@ ALLOWED = {
     "_exact/elementary.py": dict.fromkeys(("_even_bernoulli()", "_ln2()", "_pi()", "_table()"), CACHE),
     "_exact/digits.py": dict.fromkeys(("_base()", "gaussian()", "geometric()", "laplace()"), f"{CACHE}; the lists are only read"),
     "_exact/sampling.py": {"_laplace_offset()": CACHE, "acceptance_terms()": CACHE, "gaussian_thresholds()": CACHE},
+    "_amounts.py": {"LEAST": CONSTANT},
     "_exact/probability.py": {"HALF": CONSTANT}
     | dict.fromkeys(("_floor()", "_nearest()", "complement()", "inclusion()", "logistic_complement()", "one_of()"), CACHE),
     "accounting/ledger/amounts.py": {

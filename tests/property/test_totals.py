@@ -11,11 +11,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpcore import privacy
+from dpcore._guarantee import promise
 from dpcore.errors import BudgetError
 from dpcore.jobs.privatize_job import parse_job
 from dpcore.jobs.release_job import parse_release_job
 from dpcore.pages import numbers as readable
-from dpcore.pages.words import factor_in_words, guarantee_in_words
+from dpcore.pages.words import guarantee_in_words
 from dpcore.privacy import Privacy
 from dpcore.tables.output.metadata import schema_metadata
 
@@ -95,17 +96,17 @@ def test_a_sum_of_deltas_that_protects_nothing_is_over_every_budget():
 @given(st.floats(1e-12, 13.9), st.floats(1e-300, 0.5))
 @settings(deadline=None)
 def test_words_do_not_promise_more_than_numbers(epsilon, delta):
-    words = factor_in_words(epsilon, delta, "row").replace(",", "")
-    factor, rest = (float(number) for number in re.findall(r"most ([\d.]+) times .* of ([\d.e-]+)\.$", words)[0])
+    words = promise(epsilon, delta, unit="row").replace(",", "")
+    factor, rest = (float(number) for number in re.findall(r"most ([\d.]+) times .* δ = ([\d.e-]+) is", words)[0])
     assert factor > math.exp(epsilon) * (1 - 1e-15)
     assert rest >= delta
     assert repr(epsilon) in guarantee_in_words(epsilon, delta, "row")
 
 
 def test_factors_of_large_and_no_losses():
-    assert "at most e^14.01 times" in factor_in_words(14.0001, 0.0, "row")
-    assert "at most 1.1 times" in factor_in_words(1e-17, 0.0, "row")
-    assert "at most 1 times" in factor_in_words(0.0, 0.0, "row")
+    assert "at most 1,210,000 times" in promise(14.0001, unit="row")
+    assert "at most 1.0001 times" in promise(1e-17, unit="row")
+    assert "just as likely as" in promise(0.0, unit="row")
 
 
 @given(st.floats(1e-300, 1e307), st.integers(2, 12))

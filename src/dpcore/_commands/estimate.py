@@ -32,6 +32,7 @@ The result is a table on a terminal and JSON elsewhere, with one entry for each 
     stderr       its standard error
     interval     lower and upper end; one in twenty 95 % intervals misses the true value
     consistent   the nearest possible value: frequencies at least 0 with sum 1
+    unanswered   of columns with missing = "skip": the share of rows without a value; the other numbers are about the rest
 
 The true value refers to the data as the job declares them: clamped, and with missing and unknown values replaced.
 

@@ -34,7 +34,7 @@ A complete job:
     epsilon = 1.0                   # smaller protects more and costs accuracy
     lower = 0                       # from what you know, never the data's minimum
     upper = 50
-    missing = 0                     # replaces nulls; without it a null ends the job
+    missing = "skip"                # estimates leave nulls out; without missing a null ends the job
     [[column]]
     name = "cost"                   # real numbers
     mechanism = "gaussian"
@@ -67,8 +67,11 @@ environment. Folders named column=value below the input's path are columns, and 
 
 First check that your numbers parse: in a CSV a cell such as 12,50 or 45 y is not a number and counts as missing, without a message.
 
-missing replaces nulls and CSV cells that do not parse; unknown replaces values that are not a category. With both declared, no row can
-end a job. Without them, a job ends at such a cell, and the message names its column; with --curator it also names the row.
+missing says what becomes of nulls and of CSV cells that do not parse. With missing = "skip" the estimates are about the rows that have a
+value; whether a row has one is randomised too, within the same epsilon. With a value, such cells count as that answer, which moves the
+estimates: 0 for an unanswered "how many visits?" makes the mean too small. unknown replaces values that are not a category. With both
+declared, no row can end a job. Without them, a job ends at such a cell, and the message names its column; with --curator it also names
+the row.
 
 Try --dry-run first: it reads the schema only, and prints the plan and the total.
 

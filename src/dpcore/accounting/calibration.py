@@ -14,7 +14,7 @@ from dpcore.accounting.concentrated import rho_gaussian
 from dpcore.accounting.scales import analytic_gaussian_scale, quotient_up
 from dpcore.accounting.uses import Uses, check_all_uses
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ CLOSENESS = 2.0**-31
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Guaranteed):
     """A parameter that meets a target, and the rule that proves it.
 
     Attributes

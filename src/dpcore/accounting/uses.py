@@ -9,6 +9,7 @@ from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice
 from dpcore.accounting._checks import check_loss, check_uses
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.privacy import Guaranteed
 
 if TYPE_CHECKING:
     from dpcore.privacy import Privacy
@@ -78,7 +79,7 @@ class Uses:
 
 
 @dataclass(frozen=True, slots=True)
-class Composition:
+class Composition(Guaranteed):
     """The guarantee of several uses together; `compose` returns it.
 
     Attributes

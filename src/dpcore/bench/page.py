@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpcore._version import __version__
+from dpcore.bench.bands import WIDEST
 from dpcore.bench.document import document
 from dpcore.bench.machine import identity
 from dpcore.bench.scaling import COPY
@@ -49,6 +50,7 @@ class BenchPages(Pages):
             "noise": noise_in_words(subject),
             "notes": list(notes(subject))[1:],
             "unsafe": UNSAFE,
+            "widest": significant(WIDEST, 2),
             "headline": _headline(best),
             "calls": _calls(best),
             "curves": _curves(best),
@@ -85,6 +87,7 @@ def _line(row: Row, other: Timed) -> dict[str, Any]:
         "other": side_name(other),
         "time": duration(other.nanoseconds),
         "ratio": "–" if ratio is None else significant(ratio.value),
+        "times": None if ratio is None else ratio.value,
         "band": "–" if ratio is None or ratio.blocks < 2 else band(ratio),
         "verdict": verdict(row, other),
         "unclear": "one block" if ratio is None or ratio.blocks < 2 else "too wide" if other.kind == "bound" else "no winner",
@@ -109,18 +112,27 @@ def _fastest(row: Row, *, safe: bool | None = None) -> Timed | None:
 
 
 def _headline(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """For each benchmark with a peer: the fastest of all, the fastest whose numbers are safe, and the bound."""
-    found = []
+    """By group, for each benchmark with a peer: the fastest of all, the fastest whose numbers are safe, and the bound."""
+    found: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         fastest, safe, judge = _fastest(row), _fastest(row, safe=True), row.judge
         if row.group not in HEADLINE or fastest is None:
             continue
-        found.append({
+        found.setdefault(row.group, []).append({
             "name": row.title, "unit": row.unit, "time": duration(row.ours.nanoseconds), "fastest": _line(row, fastest),
             "safe": None if safe is None or safe is fastest else _line(row, safe),
             "bound": None if judge is None or judge.kind != "bound" else _line(row, judge),
         })  # fmt: skip
-    return found
+    return [{"name": name, "rows": lines, "told": _told(lines)} for name, lines in found.items()]
+
+
+def _told(lines: Sequence[dict[str, Any]]) -> str:
+    """How many times as fast as the fastest package a group is, from the least to the most."""
+    times = [line["fastest"]["times"] for line in lines if line["fastest"]["times"] is not None]
+    if not times:
+        return ""
+    least, most = significant(min(times), 2), significant(max(times), 2)
+    return f"{least} to {most} times as fast as the fastest package" if least != most else f"{least} times as fast as the fastest package"
 
 
 def _calls(rows: Sequence[Row]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from dpcore.distributions._boxes import Box, Reals
 from dpcore.distributions._plots import density_html, draw_density
 from dpcore.distributions._records import columns_of
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.rng import resolve
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Release(ABC):
+class Release(Guaranteed, ABC):
     """A released distribution. Anything you compute from it is post-processing and costs no privacy.
 
     Attributes

@@ -21,7 +21,7 @@ from dpcore.distributions._choices import unit_floats
 from dpcore.distributions._records import BLOCK, check_records, columns_of, dimension_of, nan_error
 from dpcore.distributions._rejection import Progress, Trials, first_accepted
 from dpcore.errors import ParameterError
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.rng import resolve
 from dpcore.sums import clamped_sum
 
@@ -40,7 +40,7 @@ _LESS = 2.0**-20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanRelease:
+class MeanRelease(Guaranteed):
     """A mean that was drawn by the exponential mechanism.
 
     Attributes

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import sentences
 from dpcore._html import MOST, columns_table, escaped, rows_table
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
@@ -71,6 +72,11 @@ class TablePlan:
 
         job = plan.job
         return cls(job.total, job.privacy.protected, {key: value for key, value in plan_document(plan).items() if key != "output"})
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee of all queries together, in words, for a report or a publication."""
+        return _in_words(self.privacy, self.unit)
 
     def _columns(self) -> dict[str, list[Any]]:
         lines = [(query, noise) for query in self.document["queries"] for noise in query["noise"] or [None]]
@@ -189,6 +195,11 @@ class TableResult:
         """What the answer spends."""
         spent = self._answer["privacy"]
         return Privacy(spent["epsilon"], spent["delta"], self._whole()["relation"])
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee of the answer, in words, for a report or a publication. Answers of one table add up: see the plan for a batch."""
+        return _in_words(self.privacy, self._whole()["unit"])
 
     @property
     def plan(self) -> TablePlan:
@@ -366,6 +377,10 @@ def _line(row: Row) -> str:
 def _error(stderr: object) -> str:
     """A standard error of a plan."""
     return "unknown" if stderr is None else plain_number(stderr, SIGNIFICANT)
+
+
+def _in_words(privacy: Privacy, unit: str) -> str:
+    return sentences(privacy.epsilon, privacy.delta, relation=privacy.relation, unit=unit)
 
 
 def _protected(privacy: Privacy, unit: str) -> str:

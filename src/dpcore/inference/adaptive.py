@@ -18,7 +18,7 @@ from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
 from dpcore.inference._population import deviation
 from dpcore.inference.generalization import LEAST_BETA, generalization_error
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.rng import Stream, resolve
 from dpcore.sums import ExactSum, clamped_sum
 
@@ -29,7 +29,7 @@ _UP = 1 + 2.0**-45
 MOST_QUERIES = 10**9
 
 
-class AdaptiveQueries(OneProcess):
+class AdaptiveQueries(Guaranteed, OneProcess):
     r"""Up to k statistical queries on one data set, each with Laplace noise of scale 1/(γn), γ = ε/√(8k ln(1/δ)).
 
     A query is a function of the data that gives one number in [0, 1] for each record; the answer is the noisy mean of these numbers. You

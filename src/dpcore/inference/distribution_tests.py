@@ -21,7 +21,7 @@ from dpcore.inference._sample_size import least_sample_size, p_value_bound
 from dpcore.inference._signs import SignRows, Sums, check_signs
 from dpcore.inference._thresholds import Thresholds, check_budget, check_ranges, thresholds
 from dpcore.inference._whitening import check_mean, signs_of_whitened, whitening_matrix
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.rng import Stream, resolve
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _UNIFORM_ROWS = 1 << 12
 
 
 @dataclass(frozen=True, slots=True)
-class TestOutcome:
+class TestOutcome(Guaranteed):
     """Result of a private test of a distribution.
 
     Attributes

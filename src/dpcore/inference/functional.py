@@ -17,7 +17,7 @@ from dpcore.errors import DataError, ParameterError
 from dpcore.inference import _gram
 from dpcore.inference._parameters import check_records
 from dpcore.noise import FLOAT_SCALE
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.sums import ExactSum
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ RIDGE = 4.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FunctionalEstimate:
+class FunctionalEstimate(Guaranteed):
     """The minimiser of a noisy objective θ'Qθ − ℓ'θ.
 
     Attributes

@@ -25,7 +25,7 @@ from dpcore.inference._parameters import (
 )
 from dpcore.inference._tails import check_target, half_width_of, noise_p_value, sum_p_value
 from dpcore.noise import FLOAT_SCALE
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.sums import ExactSum, clipped_sum
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Target = Literal["sample", "population"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MeanEstimate:
+class MeanEstimate(Guaranteed):
     """A private mean.
 
     Attributes
@@ -155,7 +155,7 @@ class MeanEstimate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SparseMeanEstimate:
+class SparseMeanEstimate(Guaranteed):
     """A private mean with s coordinates other than 0.
 
     Attributes

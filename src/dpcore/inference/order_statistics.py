@@ -19,7 +19,7 @@ from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_t
 from dpcore.errors import DataError, ParameterError
 from dpcore.inference._parameters import check_records
 from dpcore.inference._tails import check_target
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.rng import resolve
 from dpcore.selection._plan import argmax_scale
 
@@ -38,7 +38,7 @@ _BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantileEstimate:
+class QuantileEstimate(Guaranteed):
     """Private quantiles.
 
     Attributes

@@ -20,7 +20,7 @@ from dpcore.inference._parameters import check_records
 from dpcore.inference._regression_limits import RegressionLimits
 from dpcore.inference._tails import check_target
 from dpcore.noise import FLOAT_SCALE
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 from dpcore.sums import ExactSum
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _UP = 1 + 2.0**-40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RegressionEstimate:
+class RegressionEstimate(Guaranteed):
     """Private coefficients of a linear regression.
 
     Attributes

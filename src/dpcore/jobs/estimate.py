@@ -13,6 +13,7 @@ import pyarrow as pa
 from dpcore import local
 from dpcore._backend import default_threads
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import sentences
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore._version import __version__
 from dpcore.errors import DataError, JobError
@@ -24,6 +25,7 @@ from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import UNFINISHED, Pipeline
 from dpcore.tables.progress import shown_by
 from dpcore.tables.randomise import fitted
+from dpcore.tables.randomise_fields import BinaryChannelColumn, BinaryColumn, IntegerColumn, RealColumn
 from dpcore.tables.rows import Rows, piece_rows_for, read_rows
 from dpcore.tables.types.values import CellError
 
@@ -55,6 +57,8 @@ class ColumnEstimate:
         A mean, a proportion, or the frequencies of all categories.
     confidence : float
         Coverage of each interval, in (0, 1).
+    unanswered : dpcore.local.Estimate or None
+        The share of rows without a value, of a column with `missing = "skip"`, whose `estimate` is about the other rows.
     interval : ndarray of float64, shape (2,) or (k, 2)
         Lower and upper ends.
     """
@@ -62,6 +66,7 @@ class ColumnEstimate:
     column: NoisyColumn
     estimate: local.Estimate
     confidence: float
+    unanswered: local.Estimate | None = None
     interval: npt.NDArray[np.float64] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -70,7 +75,7 @@ class ColumnEstimate:
     @property
     def kind(self) -> str:
         """One of the words mean, proportion, frequencies."""
-        if isinstance(self.column.mechanism, local.BinaryResponse):
+        if isinstance(self.column.section, BinaryColumn):
             return "proportion"
         return "mean" if np.ndim(self.estimate.value) == 0 else "frequencies"
 
@@ -86,7 +91,7 @@ class ColumnEstimate:
         """Name of a single number."""
         if self.kind == "proportion":
             return f"share of {plain_number(self.labels[1] if self.labels else True)}"
-        return "mean of phi" if isinstance(self.column.mechanism, local.BinaryChannel) else self.kind
+        return "mean of phi" if isinstance(self.column.section, BinaryChannelColumn) else self.kind
 
     @property
     def consistent(self) -> Any:
@@ -99,11 +104,11 @@ class ColumnEstimate:
     @property
     def range(self) -> tuple[float, float]:
         """The range of possible true values."""
-        match self.column.mechanism:
-            case local.BinaryChannel() as channel:
-                return float(min(channel.phi)), float(max(channel.phi))  # type: ignore[arg-type]
-            case _ if self.kind == "mean":
-                return float(self.column.mechanism.lower), float(self.column.mechanism.upper)
+        match self.column.section:
+            case BinaryChannelColumn() as channel:
+                return float(min(channel.phi)), float(max(channel.phi))
+            case RealColumn() | IntegerColumn() as numbers:
+                return float(numbers.lower), float(numbers.upper)
             case _:
                 return 0.0, 1.0
 
@@ -134,7 +139,11 @@ class ColumnEstimate:
             "interval": self.interval,
             "confidence": self.confidence,
             "consistent": self.consistent,
+            **({} if self.unanswered is None else {"unanswered": self._unanswered(self.unanswered)}),
         }
+
+    def _unanswered(self, share: local.Estimate) -> dict[str, Any]:
+        return {"value": share.value, "stderr": share.stderr, "interval": share.interval(self.confidence)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +176,11 @@ class Estimates:
     confidence: float
     target: str
     columns: tuple[ColumnEstimate, ...]
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        return sentences(self.whole.epsilon, self.whole.delta, unit=self.whole.unit, local=True)
 
     def document(self) -> dict[str, Any]:
         """Return the document that `dpcore estimate` prints as JSON.
@@ -300,7 +314,12 @@ def estimate_with(
     if rows == 0:
         raise DataError(f"{path}: no rows, so there is nothing to estimate from")
     found = (
-        ColumnEstimate(column, column.mechanism.estimate(total, target=target), confidence)
+        ColumnEstimate(
+            column,
+            column.mechanism.estimate(total, target=target),
+            confidence,
+            column.mechanism.unanswered(total, target=target) if column.skips else None,
+        )
         for column, total in zip(chosen, counted, strict=True)
     )
     secure = all(file.whole.secure for file in described)

@@ -36,7 +36,7 @@ class EstimatePages(Pages):
         whole = subject.whole
         shown = {
             "columns": [section_of(number, column) for number, column in enumerate(subject.columns, 1)],
-            "guarantee": guarantee_shown(whole.epsilon, whole.delta, whole.unit),
+            "guarantee": guarantee_shown(whole.epsilon, whole.delta, whole.unit, local=True),
             "alarm": NOT_SECURE,
             "confidence": percentage_of(subject.confidence),
             "misses": misses_in_words([subject.confidence]),

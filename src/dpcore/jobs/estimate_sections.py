@@ -55,6 +55,7 @@ def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
         "delta": rounded_up(section.privacy.delta) if section.privacy.delta else None,
         "declared": declared_values(found.column),
         "stand_ins": stand_ins(found),
+        "unanswered": unanswered(found),
     }
     return shown | (_frequencies(found) if found.kind == "frequencies" else _number(found))
 
@@ -66,7 +67,7 @@ def _number(found: ColumnEstimate) -> dict[str, Any]:
     title = f"{found.column.name}: {numbers[0]}, interval {ends_of(numbers[1], numbers[2])}"
     short = 0 < upper - lower < plots.SHORT * (found.range[1] - found.range[0])
     ends = [percentage_of(end) if percent else plain_number(end) for end in found.range]
-    label = f"{found.summary}, % of rows" if percent else f"{found.summary} of {found.column.name}"
+    label = f"{found.summary}, {_of_what(found)}" if percent else f"{found.summary} of {found.column.name}"
     return {
         "what": found.summary,
         "value": numbers[0],
@@ -86,7 +87,7 @@ def _frequencies(found: ColumnEstimate) -> dict[str, Any]:
     intervals = found.interval[order]
     title = f"{found.column.name}: estimated frequencies of {len(order)} of {len(values)} categories"
     plot = plots.frequency_plot(
-        [labels[i] for i in order], values[order], intervals, consistent[order], title=title, label="% of rows", percent=True
+        [labels[i] for i in order], values[order], intervals, consistent[order], title=title, label=_of_what(found), percent=True
     )
     rows = []
     for place, i in enumerate(order):
@@ -116,7 +117,22 @@ def stand_ins(found: ColumnEstimate) -> str:
         lower, upper = plain_number(section.lower), plain_number(section.upper)
         parts.append(f"values below {lower} count as {lower}, values above {upper} as {upper}")
     for key, word in (("missing", "missing values"), ("unknown", "unknown values")):
-        if getattr(section, key, None) is not None:
+        if key == "missing" and found.column.skips:
+            parts.append("rows without a value are left out")
+        elif getattr(section, key, None) is not None:
             parts.append(f"{word} count as {_stand_in(found.column, key)}")
     sentence = "; ".join(parts)
     return sentence[:1].upper() + sentence[1:] + "." if sentence else ""
+
+
+def _of_what(found: ColumnEstimate) -> str:
+    return "% of rows with a value" if found.column.skips else "% of rows"
+
+
+def unanswered(found: ColumnEstimate) -> str:
+    """How many rows have no value, in a sentence; nothing of columns where each has one."""
+    if found.unanswered is None:
+        return ""
+    share, interval = found.unanswered, found.unanswered.interval(found.confidence)
+    value, lower, upper = readable([float(share.value), *map(float, interval)], float(share.stderr), percent=True)
+    return f"Without a value: {value} of the rows, interval {ends_of(lower, upper)}."

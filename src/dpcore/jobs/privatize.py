@@ -55,6 +55,11 @@ class Summary:
     plan: Plan
     rows: int
 
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        return self.plan.job.guarantee
+
 
 def privatize(plan: Plan, *, threads: int | None = None, progress: Shown = None, piece_rows: int | None = None) -> Summary:
     """Run a planned job.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from dpcore._guarantee import sentences
 from dpcore.jobs.loading import load
 from dpcore.jobs.parsing import parse
 from dpcore.privacy import Privacy, composed
@@ -84,6 +85,11 @@ class Job(JobTables):
     def total(self) -> Privacy:
         """Basic composition over all columns and all rows of one unit."""
         return composed((column.privacy for column in self.column), self.privacy.rows_per_unit)
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        return sentences(self.total.epsilon, self.total.delta, unit=self.privacy.protected, local=True)
 
 
 def check_budget(job: Job) -> None:

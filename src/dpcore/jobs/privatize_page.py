@@ -123,7 +123,7 @@ class PrivatizePages(Pages):
             "precision": PRECISION.replace("`", ""),
             "alarm": NOT_SECURE,
             "guarantee": guarantee_shown(
-                job.total.epsilon, job.total.delta, job.privacy.protected, rows_per_unit=job.privacy.rows_per_unit
+                job.total.epsilon, job.total.delta, job.privacy.protected, rows_per_unit=job.privacy.rows_per_unit, local=True
             ),
         }
         return report_document(self._plan, subject), shown

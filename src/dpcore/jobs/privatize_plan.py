@@ -278,7 +278,8 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
         _check_writable(job, field)
     for column in columns:
         said = metadata.encode(metadata.field_metadata(column))
-        fields += [pa.field(name, kind, nullable=False, metadata=said) for name, kind in column.reports.types(column.name).items()]
+        kinds, nullable = column.reports.types(column.name), column.reports.HOLDS_NULLS
+        fields += [pa.field(name, kind, nullable=nullable, metadata=said) for name, kind in kinds.items()]
     if job.output.resolved_format == "csv":
         check_no_formula("the name of a column of the output", (field.name for field in fields))
         for column in columns:

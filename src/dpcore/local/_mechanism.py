@@ -23,7 +23,7 @@ from dpcore.local.estimates import (
     Estimate,
     check_same_mechanism,
 )
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 from dpcore.rng import resolve
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Answer: TypeAlias = "bool | int | np.bool_ | np.integer[Any]"
 """A single yes or no."""
 
 
-class LocalMechanism(ABC):
+class LocalMechanism(LocallyGuaranteed, ABC):
     """A randomiser of single records, and the estimator that belongs to it."""
 
     __slots__ = ()

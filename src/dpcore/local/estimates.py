@@ -13,6 +13,7 @@ from dpcore.errors import ParameterError
 from dpcore.local._limits import FrequencyLimits, MovedLimits
 from dpcore.local._support import support_variance
 from dpcore.local._table import estimate_table
+from dpcore.privacy import LocallyGuaranteed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,7 +65,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Estimate:
+class Estimate(LocallyGuaranteed):
     """An unbiased estimate with its uncertainty.
 
     Attributes

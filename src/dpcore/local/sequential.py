@@ -27,7 +27,7 @@ from dpcore.local.kary import KaryResponse
 from dpcore.local.projective import ProjectiveGeometryResponse
 from dpcore.local.subset import SubsetSelection
 from dpcore.local.unary import UnaryEncoding
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -80,7 +80,7 @@ class History(Sequence[Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class SequentialChannel:
+class SequentialChannel(LocallyGuaranteed):
     r"""A sequentially interactive channel: `choose` picks the channel of record i from the reports of records 1 … i − 1.
 
     Parameters
@@ -217,7 +217,7 @@ def _is_single(record: Any) -> bool:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class QuantileEstimate:
+class QuantileEstimate(LocallyGuaranteed):
     """A quantile that a sequential protocol found.
 
     Attributes
@@ -241,7 +241,7 @@ class QuantileEstimate:
 
 
 @dataclass(frozen=True, slots=True)
-class SequentialQuantile:
+class SequentialQuantile(LocallyGuaranteed):
     r"""A quantile by stochastic approximation: each record answers by randomised response whether it is at most the current guess.
 
     Parameters

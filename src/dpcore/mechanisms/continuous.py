@@ -14,12 +14,12 @@ from dpcore._series import SeriesT
 from dpcore._validation import check_choice, check_positive, check_sensitivity
 from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
 from dpcore.noise import Real
-from dpcore.privacy import Privacy, Relation
+from dpcore.privacy import Guaranteed, Privacy, Relation
 from dpcore.rng import Stream
 
 
 @dataclass(frozen=True, slots=True)
-class Laplace:
+class Laplace(Guaranteed):
     r"""Laplace mechanism: adds noise with density e^(−\|w\|/b)/(2b), b = Δ₁/ε, to each answer.
 
     Parameters
@@ -146,7 +146,7 @@ class Laplace:
 
 
 @dataclass(frozen=True, slots=True)
-class Gaussian:
+class Gaussian(Guaranteed):
     r"""Gaussian mechanism: adds normal noise with standard deviation σ to each answer.
 
     Parameters

@@ -14,14 +14,14 @@ from dpcore._series import SeriesT
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_sensitivity
 from dpcore.errors import ParameterError
 from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
-from dpcore.privacy import Privacy, Relation
+from dpcore.privacy import Guaranteed, Privacy, Relation
 from dpcore.rng import Stream
 
 Integer = int | np.integer[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplace:
+class DiscreteLaplace(Guaranteed):
     r"""Discrete Laplace mechanism: adds integer noise with P(z) ∝ e^(−\|z\|/t), t = Δ₁/ε, to each integer answer.
 
     Parameters
@@ -136,7 +136,7 @@ class DiscreteLaplace:
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussian:
+class DiscreteGaussian(Guaranteed):
     r"""Discrete Gaussian mechanism: adds integer noise with P(z) ∝ e^(−z²/2σ²) to each integer answer.
 
     Parameters

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from dpcore import accounting, noise
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import sentences
 from dpcore._processes import OneProcess
 from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_real, check_sensitivity
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 MOST_BETA = 1 - 2.0**-53
+SHOWN_DELTA = 1e-6
+"""The δ of the guarantee in words, where the noise has a ρ alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,15 @@ class RunningTotals:
         zcdp = accounting.rho_gaussian(scale, whole) if math.isfinite(scale) else 0.0
         privacy = Privacy(epsilon, delta, self.relation)
         return settled | {"epsilon": epsilon, "scale": scale, "zcdp": zcdp, "privacy": privacy}
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication; without a δ of its own, at δ = 10⁻⁶."""
+        found = (
+            Privacy(accounting.zcdp_epsilon(self.zcdp, SHOWN_DELTA), SHOWN_DELTA, self.relation) if self.privacy is None else self.privacy
+        )
+        rho = self.zcdp if found.delta else None
+        return sentences(found.epsilon, found.delta, relation=found.relation, rho=rho)
 
     @property
     def way(self) -> Factorisation | Tree:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._amounts import rounded_down as rounded_down  # noqa: PLC0414  for pages
+from dpcore._amounts import rounded_up as rounded_up  # noqa: PLC0414
+from dpcore._amounts import written as written  # noqa: PLC0414
 from dpcore.pages.printable import json_escaped, printable
 
 if TYPE_CHECKING:
@@ -20,30 +23,6 @@ MOST_DIGITS = 10
 """Digits of a number of the job; of more before the point it has an exponent."""
 LONGEST = 1e15
 """A number beyond either is shown with an exponent."""
-
-
-def written(value: float, form: str) -> str:
-    """Format a number; everything that shows a number to people does it with this function.
-
-    Parameters
-    ----------
-    value : float
-        A finite number.
-    form : str
-        A format specification, such as ",.10g".
-
-    Returns
-    -------
-    str
-        With a minus sign in place of a hyphen. An exponent is written as in JSON and TOML.
-
-    Examples
-    --------
-    >>> written(-1234.5, ",.1f"), written(1e-6, ",.10g")
-    ('−1,234.5', '1e-06')
-    """
-    text = format(value, form)
-    return "−" + text[1:] if text.startswith("-") else text
 
 
 def plain_number(value: object, digits: int = 10) -> str:
@@ -91,26 +70,6 @@ def counted(number: int, one: str, several: str | None = None) -> str:
     ('1 row', '2,500 rows', '2 queries')
     """
     return f"{written(number, ',')} {one if number == 1 else several or one + 's'}"
-
-
-def rounded_up(value: float, digits: int = 10) -> str:
-    """A privacy loss or a failure probability with so many digits at most. What is written is never less than the value."""
-    return _rounded(value, digits, ROUND_CEILING)
-
-
-def rounded_down(value: float, digits: int = 10) -> str:
-    """A budget, or what is left of one, with so many digits at most. What is written is never more than the value.
-
-    Examples
-    --------
-    >>> rounded_up(0.12345678901), rounded_down(0.12345678909)
-    ('0.1234567891', '0.123456789')
-    """
-    return _rounded(value, digits, ROUND_FLOOR)
-
-
-def _rounded(value: float, digits: int, rounding: str) -> str:
-    return written(float(Context(prec=digits, rounding=rounding).create_decimal(repr(value))), f",.{digits}g")
 
 
 def readable(values: list[float], stderr: float, *, percent: bool) -> list[str]:

@@ -37,8 +37,11 @@ LETTER, NARROWEST_PART = 0.08, 0.95
 SHORT = 0.06
 """The share of the possible range below which an interval would be too short to see."""
 # Colours that no figure has by accident; in the SVG they become the page's variables.
-INK, MUTED, GRID, ACCENT, SOFT, CARD = (f"#0a0b{number:02x}" for number in range(1, 7))
-VARIABLES = dict(zip((INK, MUTED, GRID, ACCENT, SOFT, CARD), ("ink", "muted", "grid", "accent", "soft", "card"), strict=True))
+NAMES = ("ink", "muted", "grid", "accent", "soft", "card", "second", "third", "fourth")
+INK, MUTED, GRID, ACCENT, SOFT, CARD, SECOND, THIRD, FOURTH = COLOURS = tuple(f"#0a0b{number:02x}" for number in range(1, len(NAMES) + 1))
+VARIABLES = dict(zip(COLOURS, NAMES, strict=True))
+CURVES = (ACCENT, SECOND, THIRD, FOURTH)
+"""Colours of curves in one drawing, which differ on a light page and on a dark one."""
 STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.family": "DejaVu Sans",

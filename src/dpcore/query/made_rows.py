@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from dpcore import _backend
 from dpcore._dataclasses import dataclass
+from dpcore.privacy import as_written
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.noise import Draw
 from dpcore.query.statistics import Statistic
@@ -173,11 +174,14 @@ class TableColumn:
         Its cells: categories, or bins inside of which values are uniform.
     integers : bool
         Whether values inside of bins are integers.
+    step : float or None
+        Values inside of bins are multiples of it, as the decimal number that is written.
     """
 
     name: str
     cells: Bins | Categorical
     integers: bool = False
+    step: float | None = None
 
     @property
     def type(self) -> pa.DataType:
@@ -190,6 +194,11 @@ class TableColumn:
         """A value for each code of a cell; `rng` is for bins."""
         if isinstance(self.cells, Categorical):
             return self.cells.categories.values(codes, self.type)
+        if self.step is not None:
+            first, sizes = multiples(self.cells.edges, self.step)
+            whole, parts = as_written(self.step).as_integer_ratio()
+            counts = first[codes] + _uniform_integers(sizes[codes], len(codes), rng)
+            return pa.array(counts * whole / parts)  # one rounding: the float nearest to the decimal number, which is written as that
         edges = np.array(self.cells.edges)
         if self.integers:
             first, behind = np.ceil(edges[:-1]), np.ceil(edges[1:])
@@ -197,6 +206,14 @@ class TableColumn:
             sizes = (behind - first).astype(np.int64)
             return pa.array(first.astype(np.int64)[codes] + _uniform_integers(sizes[codes], len(codes), rng))
         return pa.array(points(edges, codes, _unit_floats(len(codes), rng)))
+
+
+def multiples(edges: Sequence[float], step: float) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each bin its first multiple of a step, as a number of steps, and how many it has; the last one holds its right edge."""
+    unit = as_written(step)
+    starts = [math.ceil(as_written(edge) / unit) for edge in edges[:-1]]
+    ends = [*starts[1:], math.floor(as_written(edges[-1]) / unit) + 1]
+    return np.array(starts, np.int64), np.array(ends, np.int64) - np.array(starts, np.int64)
 
 
 def points(edges: npt.NDArray[np.float64], codes: Array, u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from dpcore.pages.plots import ACCENT, DOT, GRID, INK, MUTED, amount, axis_label, is_narrow, picture, shortened
+from dpcore.pages.plots import CARD, CURVES, DOT, GRID, MUTED, amount, axis_label, is_narrow, picture, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,22 +33,29 @@ def error_plot(
     label : str
         What the errors measure.
     """
+    # Queries with the same errors have one curve, with the names of all.
+    drawn: dict[tuple[tuple[float, float], ...], str] = {}
+    for name, epsilons, errors in curves:
+        points = tuple((epsilon, error) for epsilon, error in zip(epsilons, errors, strict=True) if error > 0)
+        if points:
+            drawn[points] = f"{drawn[points]}, {name}" if points in drawn else name
 
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
-        for name, epsilons, errors in curves:
-            points = [(epsilon, error) for epsilon, error in zip(epsilons, errors, strict=True) if error > 0]
-            if not points:
-                continue
-            axes.plot(*zip(*points, strict=True), color=ACCENT, linewidth=1.3, zorder=3)
-            if len(curves) <= NAMED:
+        for place, (points, name) in enumerate(drawn.items()):
+            colour = CURVES[place % len(CURVES)]
+            dashes = "-" if place < len(CURVES) else (0, (5, 2))
+            axes.plot(*zip(*points, strict=True), color=colour, linestyle=dashes, linewidth=1.3, zorder=3)
+            if len(drawn) <= NAMED:
                 axes.annotate(
                     shortened(name, 14 if is_narrow(figure) else 30),
                     points[0],
                     xytext=(4, 3),
                     textcoords="offset points",
-                    color=INK,
+                    color=colour,
                     fontsize=8,
+                    bbox={"facecolor": CARD, "edgecolor": "none", "pad": 0.5},
+                    zorder=5,
                 )
         for epsilon, error in marks:
             axes.plot([epsilon], [error], marker="o", markersize=7, zorder=4, **DOT)

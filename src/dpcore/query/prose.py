@@ -63,11 +63,9 @@ def guarantee_of(document: Mapping[str, Any]) -> str:
 
 def accounting_in_words(document: Mapping[str, Any]) -> str:
     """How the answers add up, where that is not by the sum of their ε; with a space before it."""
-    rules = {"zcdp": "ρ (zero-concentrated privacy)", "pld": "privacy loss distributions"}
+    rules = {"zcdp": "by ρ (zero-concentrated privacy)", "pld": "by their privacy loss distributions"}
     rule = rules.get(document.get("accounting", {}).get("method", ""))
-    return (
-        "" if rule is None else f" A tighter sum of privacy loss is used, by {rule}, so the ε of the queries may add up to more than this."
-    )
+    return "" if rule is None else f" A tighter sum of privacy loss was used, {rule}; the ε of the queries may sum to more than this."
 
 
 def release_protection(document: Mapping[str, Any]) -> str:

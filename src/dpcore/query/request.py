@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias
 
 from pydantic import Field, PrivateAttr, model_validator
 
+from dpcore._guarantee import sentences
 from dpcore._version import __version__
 from dpcore.privacy import Privacy, composed
 from dpcore.query.group_fields import PRIVATE
@@ -308,6 +309,12 @@ class ReleaseJob(JobTables):
         if self.privacy.accounting != "basic":
             return Privacy(self.privacy.max_epsilon, self.privacy.max_delta, self.privacy.relation)
         return composed((self.spent_on(query) for query in self.query), relation=self.privacy.relation)
+
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        total, rho = self.total, self.head().get("accounting", {}).get("rho")
+        return sentences(total.epsilon, total.delta, relation=total.relation, unit=self.privacy.protected, rho=rho)
 
     @property
     def weights(self) -> dict[int, float]:

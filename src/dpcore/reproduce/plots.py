@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from dpcore.pages.plots import ACCENT, CARD, GRID, INK, MUTED, SOFT, amount, few_numbers, is_narrow, picture
+from dpcore.pages.plots import ACCENT, CARD, FOURTH, GRID, INK, MUTED, SECOND, SOFT, THIRD, amount, few_numbers, is_narrow, picture
 from dpcore.reproduce.mathematics import raised_and_lowered
 
 if TYPE_CHECKING:
@@ -36,11 +36,11 @@ LEGEND: dict[str, Any] = {"frameon": False, "fontsize": 8.5}
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKS: dict[str, dict[str, Any]] = {
     "measured": {"color": ACCENT, "marker": "o", "markersize": 5},
-    "second": {"color": INK, "marker": "s", "markersize": 4.5},
-    "third": {"color": MUTED, "marker": "^", "markersize": 5},
-    "fourth": {"color": MUTED, "marker": "v", "markersize": 5},
+    "second": {"color": SECOND, "marker": "s", "markersize": 4.5},
+    "third": {"color": THIRD, "marker": "^", "markersize": 5},
+    "fourth": {"color": FOURTH, "marker": "v", "markersize": 5},
     "theory": {"color": ACCENT, "linestyle": (0, (5, 2)), "linewidth": 1.2},
-    "second theory": {"color": INK, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
+    "second theory": {"color": SECOND, "linestyle": (0, (1.5, 1.5)), "linewidth": 1.2},
 }
 """Style of a series, by its role. Computed series have no markers."""
 PAIRS: dict[str, dict[str, Any]] = {

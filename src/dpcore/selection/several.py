@@ -26,14 +26,14 @@ from dpcore._validation import (
 )
 from dpcore.errors import ParameterError
 from dpcore.noise import laplace
-from dpcore.privacy import Privacy, Relation
+from dpcore.privacy import Guaranteed, Privacy, Relation
 from dpcore.rng import Stream, resolve
 from dpcore.selection._calls import check_labels, check_scores, named
 from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Selection:
+class Selection(Guaranteed):
     """The result of `top_s`. A notebook shows it as a table.
 
     Attributes

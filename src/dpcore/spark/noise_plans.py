@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore._dataclasses import dataclass
 from dpcore.errors import JobError
 from dpcore.jobs.privatize_plan import planned_for
+from dpcore.privacy import Guaranteed
 from dpcore.rng import JobKey
 from dpcore.spark.noise_tasks import HIDDEN, NoiseTask
 from dpcore.spark.partitions import shuffled, wanted_by
@@ -34,7 +35,7 @@ FRAME = "a Spark frame"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class Written(Guaranteed):
     """The result of a finished write.
 
     Attributes

@@ -123,6 +123,11 @@ class PendingWrite:
         """What the job guarantees each unit."""
         return self.job.total
 
+    @property
+    def guarantee(self) -> str:
+        """The guarantee in words, for a report or a publication."""
+        return self.job.guarantee
+
     def __repr__(self) -> str:
         return f"PendingWrite(columns={[column.name for column in self._plan.columns]}, privacy={self.privacy})"
 

@@ -19,6 +19,8 @@ from dpcore.pages.printable import UNPRINTABLE, printable
 
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 MAX_CATEGORIES = 2**24
+SKIP = "skip"
+"""Of `missing`: cells without a value are no value, and do not count as one."""
 Category = str | int
 
 
@@ -145,6 +147,26 @@ def _check_answer(value: object) -> Category | bool:
     return value if isinstance(value, bool) else _check_category(value)
 
 
+def _check_number_or_skip(value: object) -> float | str:
+    return (
+        SKIP if isinstance(value, str) and value == SKIP else _checked_missing(check_real, value, -sys.float_info.max, sys.float_info.max)
+    )
+
+
+def _check_integer_or_skip(value: object) -> int | str:
+    found: int | str = SKIP if isinstance(value, str) and value == SKIP else _checked_missing(check_integer, value, INT64_MIN, INT64_MAX)
+    return found
+
+
+def _checked_missing(check: Any, value: object, low: float, high: float) -> Any:
+    if isinstance(value, str):
+        raise ValueError(f'missing must be a number, or "{SKIP}" for estimates about those who answered, got {reprlib.repr(value)}')  # noqa: TRY004  pydantic passes on ValueErrors only
+    try:
+        return check("missing", value, low=low, high=high)
+    except (ParameterError, ParameterTypeError) as error:
+        raise ValueError(str(error)) from None
+
+
 def _check_printable(value: str) -> str:
     if UNPRINTABLE.search(value):
         raise ValueError(f"must not hold control characters, got {printable(reprlib.repr(value))}")
@@ -155,6 +177,8 @@ Positive = Annotated[float, checked(check_positive)]
 Finite = Annotated[float, checked(check_real, low=-sys.float_info.max, high=sys.float_info.max)]
 Delta = Annotated[float, checked(check_real, low=0.0, high=1.0, include_low=False, include_high=False)]
 Int64 = Annotated[int, checked(check_integer, low=INT64_MIN, high=INT64_MAX)]
+FiniteOrSkip = Annotated[float | Literal["skip"], CheckedBy(_check_number_or_skip)]
+Int64OrSkip = Annotated[int | Literal["skip"], CheckedBy(_check_integer_or_skip)]
 CategoryCount = Annotated[int, checked(check_integer, low=2, high=MAX_CATEGORIES)]
 CategoryList = Annotated[tuple[Category, ...], CheckedBy(_check_categories)]
 CategoryPair = Annotated[tuple[Category, ...], CheckedBy(_check_pair)]

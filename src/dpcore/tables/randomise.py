@@ -12,6 +12,8 @@ from dpcore import local
 from dpcore._backend import HADAMARD_REPORT, HASHING_REPORT
 from dpcore._dataclasses import dataclass
 from dpcore.errors import DataError, JobError, ParameterError, ParameterTypeError
+from dpcore.local._answered import AnsweredMean, AnsweredNumbers, AnsweredShares
+from dpcore.tables.fields import SKIP
 from dpcore.tables.mistakes import Mistake, MistakesError
 from dpcore.tables.randomise_fields import (
     BinaryChannelColumn,
@@ -32,8 +34,27 @@ from dpcore.tables.randomise_fields import (
     UnaryColumn,
 )
 from dpcore.tables.types.categories import INTEGER_TYPES, Categories, declared, value_type
-from dpcore.tables.types.reports import BitReports, CategoryReports, NumberReports, PackedReports, PairReports, Reports
-from dpcore.tables.types.values import REAL_TYPES, CellError, Codes, Numbers, Values, YesOrNo
+from dpcore.tables.types.reports import (
+    BitReports,
+    BitsOrNone,
+    CategoriesOrNone,
+    CategoryReports,
+    NumberReports,
+    PackedReports,
+    PairReports,
+    Reports,
+)
+from dpcore.tables.types.values import (
+    REAL_TYPES,
+    AnswersOrNone,
+    CellError,
+    Codes,
+    CodesOrNone,
+    Numbers,
+    NumbersOrNone,
+    Values,
+    YesOrNo,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +111,11 @@ class NoisyColumn:
     def deviation(self) -> float:
         """About how far one row's contribution lies from the truth: over √n, it is about the standard error of an estimate."""
         return _deviation(self.mechanism)
+
+    @property
+    def skips(self) -> bool:
+        """Whether estimates are about the rows that have a value, and whether one has it is protected as well."""
+        return isinstance(self.mechanism, AnsweredMean | AnsweredNumbers | AnsweredShares)
 
     def privatize(self, cells: pa.Array, rng: Stream | None, suppressed: npt.NDArray[np.bool_] | None = None) -> list[pa.Array]:
         """Randomise every cell.
@@ -226,10 +252,12 @@ def _made(section: JobColumn, categories: Categories | None) -> NoisyColumn:
 
 
 def _unchecked(section: JobColumn, categories: Categories | None) -> NoisyColumn:
+    if _skips(section, categories):
+        return _of_some(section, categories)
     if isinstance(section, RealColumn | IntegerColumn):
         text = pa.int64() if isinstance(section, IntegerColumn) else pa.float64()
         types = INTEGER_TYPES if isinstance(section, IntegerColumn) else REAL_TYPES
-        values = Numbers(types, isinstance(section, IntegerColumn), (section.lower, section.upper), section.missing)
+        values = Numbers(types, isinstance(section, IntegerColumn), (section.lower, section.upper), _number_for_missing(section))
         stored = BitReports(pa.bool_()) if isinstance(section, BoundedMeanColumn) else NumberReports(text)
         return NoisyColumn(section, _of_numbers(section), None, values, stored)
     if isinstance(section, BinaryColumn):
@@ -239,17 +267,22 @@ def _unchecked(section: JobColumn, categories: Categories | None) -> NoisyColumn
     return _of_categories(section, categories)
 
 
+def _number_for_missing(section: RealColumn | IntegerColumn) -> Any:
+    """The number that stands for missing ones; None if none does."""
+    return None if section.missing == SKIP else section.missing
+
+
 def _of_numbers(section: RealColumn | IntegerColumn) -> Mechanism:
-    epsilon, lower, upper, missing = section.epsilon, section.lower, section.upper, section.missing
+    epsilon, lower, upper, missing = section.epsilon, section.lower, section.upper, _number_for_missing(section)
     match section:
         case LaplaceColumn():
             return local.LocalLaplace(epsilon, lower, upper, missing=missing)
         case GaussianColumn():
             return local.LocalGaussian(epsilon, section.delta, lower, upper, missing=missing)
         case DiscreteLaplaceColumn():
-            return local.LocalDiscreteLaplace(epsilon, section.lower, section.upper, missing=section.missing)
+            return local.LocalDiscreteLaplace(epsilon, section.lower, section.upper, missing=missing)
         case DiscreteGaussianColumn():
-            return local.LocalDiscreteGaussian(epsilon, section.delta, section.lower, section.upper, missing=section.missing)
+            return local.LocalDiscreteGaussian(epsilon, section.delta, section.lower, section.upper, missing=missing)
         case _:
             return local.BoundedMean(epsilon, lower, upper, missing=missing)
 
@@ -265,31 +298,85 @@ def _of_answers(section: BinaryColumn, categories: Categories | None) -> NoisyCo
     return NoisyColumn(section, mechanism, categories, values, BitReports(pa.bool_()))
 
 
-def _of_categories(section: CategoricalColumn, categories: Categories) -> NoisyColumn:
+def _skips(section: JobColumn, categories: Categories | None) -> bool:
+    """Whether cells without a value are no value. A category may be called "skip"."""
+    return section.missing == SKIP and (categories is None or categories.code(SKIP) is None)
+
+
+def _of_some(section: JobColumn, categories: Categories | None) -> NoisyColumn:
+    """The column of a job with `missing = "skip"`: docs/exactness-local.md, "Records without an answer"."""
+    epsilon = section.epsilon
+    if isinstance(section, BoundedMeanColumn):
+        mean = AnsweredMean(epsilon, section.lower, section.upper)
+        numbers = NumbersOrNone(REAL_TYPES, False, (mean.lower, mean.upper), mean.lower)  # noqa: FBT003
+        return NoisyColumn(section, mean, None, numbers, BitsOrNone(pa.bool_()))
+    if isinstance(section, RealColumn | IntegerColumn):
+        noisy = AnsweredNumbers(_of_numbers(section))
+        is_integer = isinstance(section, IntegerColumn)
+        numbers = NumbersOrNone(INTEGER_TYPES if is_integer else REAL_TYPES, is_integer, (section.lower, section.upper), noisy.middle)
+        return NoisyColumn(section, noisy, None, numbers, PairReports(noisy.dtype, textual=False))
+    if isinstance(section, BinaryColumn):
+        unknown = (
+            None if section.unknown is None else section.unknown if categories is None else _code(categories, "unknown", section.unknown)
+        )
+        values: Values = AnswersOrNone(False, None if unknown is None else bool(unknown))  # noqa: FBT003
+        if categories is not None:
+            values = CodesOrNone(categories, 0, None if unknown is None else int(unknown), (0.0, 1.0))
+        return NoisyColumn(section, AnsweredMean(epsilon, 0.0, 1.0), categories, values, BitsOrNone(pa.bool_()))
+    if categories is None:
+        raise AssertionError(f"{section.mechanism} has no categories")
+    unknown_code = _code(categories, "unknown", section.unknown)
+    if isinstance(section, BinaryChannelColumn):
+        _check_phi(section, categories)
+        if min(section.phi) == max(section.phi):
+            raise ParameterError(f"phi must have two different numbers with missing = {SKIP!r}, got {section.phi[0]!r} alone")
+        codes = CodesOrNone(categories, 0, unknown_code, tuple(section.phi))
+        return NoisyColumn(section, AnsweredMean(epsilon, min(section.phi), max(section.phi)), categories, codes, BitsOrNone(pa.bool_()))
+    oracle, stored = _oracle(section, categories, categories.k + 1, None)
+    if isinstance(stored, CategoryReports):
+        if categories.are_text and categories.code("") is not None:
+            raise ParameterError(
+                f"categories must not have the empty text with missing = {SKIP!r}: an empty cell is the report of no answer"
+            )
+        stored = CategoriesOrNone(stored.type, categories)
+    return NoisyColumn(section, AnsweredShares(oracle), categories, CodesOrNone(categories, 0, unknown_code), stored)
+
+
+def _check_phi(section: BinaryChannelColumn, categories: Categories) -> None:
+    if len(section.phi) != categories.k:
+        raise ParameterError(f"phi must have one number for each category: {len(section.phi)} for {categories.k} categories")
+
+
+def _of_categories(section: Any, categories: Categories) -> NoisyColumn:
     missing, unknown = _code(categories, "missing", section.missing), _code(categories, "unknown", section.unknown)
-    epsilon, k = section.epsilon, categories.k
     mechanism: Mechanism
     stored: Reports
+    if isinstance(section, BinaryChannelColumn):
+        _check_phi(section, categories)
+        mechanism, stored = local.BinaryChannel(section.epsilon, tuple(section.phi), unknown=unknown), BitReports(pa.bool_())
+    else:
+        mechanism, stored = _oracle(section, categories, categories.k, unknown)
+    return NoisyColumn(section, mechanism, categories, Codes(categories, missing, unknown), stored)
+
+
+def _oracle(section: CategoricalColumn, categories: Categories, k: int, unknown: int | None) -> tuple[Mechanism, Reports]:
+    """The mechanism for so many categories, and how its reports are stored."""
+    epsilon = section.epsilon
     match section:
-        case BinaryChannelColumn():
-            if len(section.phi) != k:
-                raise ParameterError(f"phi must have one number for each category: {len(section.phi)} for {k} categories")
-            mechanism, stored = local.BinaryChannel(epsilon, tuple(section.phi), unknown=unknown), BitReports(pa.bool_())
         case KaryColumn():
-            mechanism, stored = local.KaryResponse(epsilon, k=k, unknown=unknown), CategoryReports(categories.type, categories)
+            return local.KaryResponse(epsilon, k=k, unknown=unknown), CategoryReports(categories.type, categories)
         case UnaryColumn():
-            mechanism, stored = local.UnaryEncoding(epsilon, k=k, method=section.method, unknown=unknown), _packed(k)
+            return local.UnaryEncoding(epsilon, k=k, method=section.method, unknown=unknown), _packed(k)
         case SubsetColumn():
-            mechanism, stored = local.SubsetSelection(epsilon, k=k, unknown=unknown), _packed(k)
+            return local.SubsetSelection(epsilon, k=k, unknown=unknown), _packed(k)
         case HashingColumn():
-            mechanism, stored = local.LocalHashing(epsilon, k=k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
+            return local.LocalHashing(epsilon, k=k, unknown=unknown), PairReports(HASHING_REPORT, textual=False)
         case HadamardColumn():
-            mechanism, stored = local.HadamardResponse(epsilon, k=k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
+            return local.HadamardResponse(epsilon, k=k, unknown=unknown), PairReports(HADAMARD_REPORT, textual=False)
         case ProjectiveColumn():
-            mechanism, stored = local.ProjectiveGeometryResponse(epsilon, k=k, unknown=unknown), NumberReports(pa.uint32())
+            return local.ProjectiveGeometryResponse(epsilon, k=k, unknown=unknown), NumberReports(pa.uint32())
         case _:
             raise AssertionError(section.mechanism)
-    return NoisyColumn(section, mechanism, categories, Codes(categories, missing, unknown), stored)
 
 
 def _code(categories: Categories, key: str, category: object) -> int | None:
@@ -309,6 +396,10 @@ def _packed(k: int) -> PackedReports:
 
 def _deviation(mechanism: Mechanism) -> float:
     match mechanism:
+        case AnsweredNumbers():
+            return _deviation(mechanism.noise)
+        case AnsweredMean():
+            return math.sqrt(mechanism.variance())
         case local.LocalLaplace() | local.LocalGaussian() | local.LocalDiscreteLaplace() | local.LocalDiscreteGaussian():
             return mechanism.scale if mechanism.scale > MAX_DEVIATION else math.sqrt(mechanism.noise_variance)
         case local.BoundedMean():

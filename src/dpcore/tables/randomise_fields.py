@@ -9,13 +9,16 @@ from pydantic import model_validator
 
 from dpcore.privacy import Privacy
 from dpcore.tables.fields import (
+    SKIP,
     Category,
     CategoryCount,
     CategoryList,
     CategoryPair,
     Delta,
     Finite,
+    FiniteOrSkip,
     Int64,
+    Int64OrSkip,
     Name,
     OneAnswer,
     OneCategory,
@@ -45,7 +48,7 @@ class RealColumn(ColumnSection):
 
     lower: Finite
     upper: Finite
-    missing: Finite | None = None
+    missing: FiniteOrSkip | None = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -58,7 +61,7 @@ class IntegerColumn(ColumnSection):
 
     lower: Int64
     upper: Int64
-    missing: Int64 | None = None
+    missing: Int64OrSkip | None = None
 
     @model_validator(mode="after")
     def _bounds_are_in_order(self) -> Self:
@@ -66,10 +69,10 @@ class IntegerColumn(ColumnSection):
         return self
 
 
-def _check_bounds(lower: float, upper: float, missing: float | None) -> None:
+def _check_bounds(lower: float, upper: float, missing: float | str | None) -> None:
     if not lower < upper:
         raise ValueError(f"lower = {lower!r} must be less than upper = {upper!r}")
-    if missing is not None and not lower <= missing <= upper:
+    if missing is not None and not isinstance(missing, str) and not lower <= missing <= upper:
         raise ValueError(f"missing must be in [lower, upper] = [{lower!r}, {upper!r}], got {missing!r}")
 
 
@@ -128,9 +131,12 @@ class BinaryColumn(ColumnSection):
     def _stand_ins_are_answers(self) -> Self:
         allowed: tuple[Category | bool, ...] = (False, True, 0, 1) if self.categories is None else self.categories
         for key, value in (("missing", self.missing), ("unknown", self.unknown)):
+            if key == "missing" and value == SKIP and SKIP not in allowed:
+                continue
             if value is not None and not any(value == answer and type(value) is type(answer) for answer in allowed):
                 words = "false or true" if self.categories is None else " or ".join(map(repr, self.categories))
-                raise ValueError(f"{key} must be {words}, got {value!r}")
+                also = f', or "{SKIP}"' if key == "missing" else ""
+                raise ValueError(f"{key} must be {words}{also}, got {value!r}")
         return self
 
 
@@ -153,6 +159,8 @@ class CategoricalColumn(ColumnSection):
                 "Take them from what you know about the subject, never from the data"
             )
         for key, value in (("missing", self.missing), ("unknown", self.unknown)):
+            if key == "missing" and value == SKIP:
+                continue
             if value is not None and self.categories_file is None:
                 self._check_stand_in(key, value)
         return self

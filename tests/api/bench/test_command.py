@@ -217,6 +217,11 @@ def test_the_page_has_every_part(page):
         assert f'id="{name}"' in page
     assert "no winner" in page
     assert "NumPy †" in page
+    # Words that cells have are explained, and groups are folded.
+    for word in ("block", "band", "one block", "too wide", "no winner"):
+        assert f"<dt>{word}</dt>" in page
+    assert page.count("<details>") >= 10
+    assert "times as fast as the fastest package" in page
     assert page.count("<svg") >= 2 * 3
 
 

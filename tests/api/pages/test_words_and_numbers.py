@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import UTC, datetime
 
@@ -11,7 +10,7 @@ import pytest
 from dpcore.pages.numbers import counted, percentage_of, plain_name, plain_number, plain_range, readable, rounded_down, rounded_up, written
 from dpcore.pages.page import Provenance
 from dpcore.pages.printable import LONGEST_WORD, breakable
-from dpcore.pages.words import factor_in_words, guarantee_shown, misses_in_words, odds_in_words, protection_in_words
+from dpcore.pages.words import guarantee_shown, misses_in_words, odds_in_words, protection_in_words
 
 
 def test_numbers_are_written_one_way():
@@ -62,9 +61,8 @@ def test_what_epsilon_means():
     said = guarantee_shown(3.0, 0.0, "row")
     assert (said["epsilon"], said["delta"]) == ("3", "0")
     assert said["protection"].startswith("The guarantee protects one row; a person with k rows is protected at k·ε.")
-    factor = math.ceil(math.exp(3))
-    assert f"at most {factor} times as likely" in said["factor"]
-    assert f"by a factor of at most {factor}." in said["odds"]
+    assert said["factor"] == "Whatever one row says, these results would be at most 21 times as likely as with any other row in its place."
+    assert "by a factor of at most 21. A guess that had a chance of 1 % before has one of at most 17 % after." in said["odds"]
     assert "guesses the data of this one" in said["odds"]
 
 
@@ -73,7 +71,8 @@ def test_what_can_be_guessed_under_each_relation():
     assert "knows the rows of every other 'person'" in odds_in_words(1.0, 0.0, "person", presence=True)
     # With a δ a bound on the odds alone would not hold.
     assert odds_in_words(1.0, 1e-9, "row") == ""
-    assert factor_in_words(1.0, 1e-9, "row").endswith("plus a probability of 1e-09.")
+    assert guarantee_shown(1.0, 1e-9, "row")["factor"].endswith("δ = 1e-09 is a tiny probability with which the ε promise may fail.")
+    assert guarantee_shown(1.0, 0.0, "row", local=True)["factor"].startswith("Whatever one person answered, these results")
     assert "k·e^((k−1)ε)·δ" in protection_in_words(1e-9, "row")
     assert "δ" not in protection_in_words(0.0, "row")
 

@@ -20,6 +20,7 @@ MOST_COLUMNS = 200
 """Columns that are drafted; a comment names the number of the others."""
 LOCAL = ("number", "category", "truth")
 """Kinds of columns that local mechanisms take."""
+MISSING = f'missing = {OPEN}           # "skip": estimates leave empty cells out; or what they count as:'
 
 
 def job_for(path: str, form: str, columns: Mapping[str, pa.DataType | None], kind: str) -> str:
@@ -164,7 +165,7 @@ def _column(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[
         return
     yield f"# {name} ({given})"
     if kind == "truth":
-        yield from [*_column_head(name, "binary"), f"missing = {OPEN}           # true or false, which replaces missing values"]
+        yield from [*_column_head(name, "binary"), f"{MISSING} true or false"]
     elif kind == "number":
         yield from _number_column(name, "discrete_laplace" if pa.types.is_integer(given) else "laplace")
     else:
@@ -176,7 +177,7 @@ def _number_column(name: str, mechanism: str) -> list[str]:
         *_column_head(name, mechanism),
         f"lower = {OPEN}             # numbers below count as this one",
         f"upper = {OPEN}             # numbers above count as this one: the narrower the range, the less noise",
-        f"missing = {OPEN}           # replaces missing values",
+        f"{MISSING} a number",
     ]
 
 
@@ -184,7 +185,7 @@ def _category_column(name: str) -> list[str]:
     return [
         *_column_head(name, "kary"),
         f'categories = {OPEN}        # all values that you expect, as in ["north", "south"]',
-        f"missing = {OPEN}           # the category that replaces missing values",
+        f"{MISSING} a category",
         f"unknown = {OPEN}           # and the one that replaces any other value",
     ]
 

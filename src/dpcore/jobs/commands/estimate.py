@@ -19,7 +19,7 @@ from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.errors import JobError, StorageError
 from dpcore.jobs.commands.log import Logged, logged
 from dpcore.jobs.commands.progress import shown_on
-from dpcore.jobs.commands.words import name_reports
+from dpcore.jobs.commands.words import name_reports, write_reports
 from dpcore.jobs.estimate import ColumnEstimate, Estimates, estimate, report_name
 from dpcore.pages.numbers import json_text, misses, readable
 from dpcore.pages.words import NOT_SECURE, guarantee_in_words
@@ -68,7 +68,7 @@ def run(
         if place is not None:
             _write(place, json_text(found.document()) + "\n", overwrite=overwrite)
         if pages is not None:
-            pages.write(found)  # before standard output, which may be a closed pipe
+            write_reports(pages, found)  # before standard output, which may be a closed pipe
         events.write("done", outputs=[] if place is None else [str(place)])
         if wants_json(as_json):
             click.echo(json_text(found.document()))
@@ -138,4 +138,8 @@ def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:
         lines.append((column.column.name if place == 0 else "", labels[i], value, f"{lower} to {upper}"))
     if len(values) > LINES:
         lines.append(("", f"… {len(values) - LINES:,} more", "", ""))
+    if column.unanswered is not None:
+        share, ends = column.unanswered, column.unanswered.interval(column.confidence)
+        value, lower, upper = readable([float(share.value), *map(float, ends)], float(share.stderr), percent=True)
+        lines.append(("", "no value, share of all rows", value, f"{lower} to {upper}"))
     return lines

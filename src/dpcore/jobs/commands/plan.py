@@ -11,6 +11,7 @@ import click
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore._validation import check_real
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.jobs.commands.words import write_reports
 from dpcore.jobs.release_job import load_release_job
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
@@ -62,7 +63,7 @@ def run(
     if rows:
         report["rows"] = rows
     if pages is not None:
-        pages.write(report)
+        write_reports(pages, report)
     if wants_json(as_json):
         click.echo(json_text(report))
         return

@@ -11,6 +11,7 @@ import click
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore.errors import BudgetError, JobError
 from dpcore.jobs.commands.progress import shown_on
+from dpcore.jobs.commands.words import write_reports
 from dpcore.jobs.release_job import load_release_job
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, plain_name
@@ -70,7 +71,7 @@ def run(
     with shown_on(sys.stderr, count_rows=False) as progress:
         report = rehearsed(settings, sweep, tables, runs=runs, progress=progress, threads=threads)
     if pages is not None:
-        pages.write(report)
+        write_reports(pages, report)
     if wants_json(as_json):
         click.echo(json_text(report))
         return

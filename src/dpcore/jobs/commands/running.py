@@ -86,7 +86,7 @@ class JobCommand(ABC, Generic[SomePlan, Found]):
 
     def _show(self, plan: SomePlan, pages: Any, found: Found, *, as_json: bool, is_new: bool) -> None:
         if pages is not None:
-            pages.write(found)  # before standard output, which may be a closed pipe
+            words.write_reports(pages, found)  # before standard output, which may be a closed pipe
         (self.print_new if is_new else self.print_stored)(plan, found, as_json=as_json)
         if pages is not None:
             words.name_reports(pages.paths)

@@ -104,6 +104,12 @@ def end_dry_run(plan: JobPlan, error: DpcoreError | None, what: str) -> None:
         echo(_with_old_output(said, plan, what), err=True)
 
 
+def write_reports(pages: Any, found: object) -> None:
+    """Write the files of `--report`; the first plot takes seconds, which are not silent."""
+    echo("report  drawing the page …", err=True)
+    pages.write(found)
+
+
 def name_reports(paths: Iterable[Path]) -> None:
     """Print which files `--report` wrote."""
     echo("report  " + ", ".join(map(str, paths)), err=True)

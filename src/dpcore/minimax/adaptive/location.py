@@ -22,7 +22,7 @@ from dpcore.minimax._binomial import MOST_REPORTS, below
 from dpcore.minimax.linear.estimator import LinearEstimator
 from dpcore.minimax.linear.ready_made import largest_clipping_bias
 from dpcore.minimax.linear.weights import Shifted
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,7 +66,7 @@ class _Stages:
 
 
 @dataclass(frozen=True)
-class TwoStageMean:
+class TwoStageMean(LocallyGuaranteed):
     r"""Estimate a mean of which only a wide range is known: a part of the reports finds a narrow one, the others estimate in it.
 
     Parameters
@@ -382,7 +382,7 @@ class TwoStageMean:
 
 
 @dataclass(frozen=True, eq=False)
-class TwoStageEstimate:
+class TwoStageEstimate(LocallyGuaranteed):
     """A mean that was estimated in two stages.
 
     Attributes

@@ -22,7 +22,7 @@ from dpcore.local._one_bit import expansion
 from dpcore.local._parameters import EPSILON_LOW, check_epsilon
 from dpcore.minimax._binomial import MOST_REPORTS
 from dpcore.minimax.linear.estimator import LinearEstimator
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +37,7 @@ BLOCK = 2**18
 
 
 @dataclass(frozen=True)
-class SeveralFunctionals:
+class SeveralFunctionals(LocallyGuaranteed):
     r"""Estimate k functionals of the records from reports that are ε-private together.
 
     Parameters
@@ -246,7 +246,7 @@ class SeveralFunctionals:
 
 
 @dataclass(frozen=True, eq=False)
-class SeveralEstimates:
+class SeveralEstimates(LocallyGuaranteed):
     """Estimates of several functionals.
 
     Attributes

@@ -22,7 +22,7 @@ from dpcore.minimax.adaptive.location import check_no_nan
 from dpcore.minimax.linear import weights
 from dpcore.minimax.linear.estimator import LinearEstimator
 from dpcore.minimax.linear.ready_made import SMOOTHEST, hoelder_slope
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,7 +35,7 @@ _UP = 1 + 2.0**-40
 
 
 @dataclass(frozen=True)
-class AdaptiveDensity:
+class AdaptiveDensity(LocallyGuaranteed):
     r"""Estimate a density, or a derivative, at a point by Lepski's method: the reports are split over bandwidths and choose one.
 
     Parameters
@@ -284,7 +284,7 @@ def _bandwidths(given: object) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveDensityEstimate:
+class AdaptiveDensityEstimate(LocallyGuaranteed):
     """A density at a point, whose bandwidth was chosen by the reports.
 
     Attributes

@@ -23,6 +23,7 @@ from dpcore.minimax.designs.rounding import random_codes
 from dpcore.minimax.designs.worst_case import Moments, Risk
 from dpcore.minimax.losses import as_loss, loss_of
 from dpcore.minimax.programs.frames import times_power_of_two
+from dpcore.privacy import LocallyGuaranteed
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,7 +40,7 @@ LARGEST = 2.0**1000
 
 
 @dataclass(frozen=True, eq=False)
-class ChannelMean:
+class ChannelMean(LocallyGuaranteed):
     r"""Estimate θ by center + the mean of the numbers that the reports of a finite channel stand for.
 
     Parameters
@@ -141,8 +142,7 @@ class ChannelMean:
 
         Notes
         -----
-        Guarantee: P(report | x) ≤ e^ε·P(report | x') for all records x, x', exactly.
-        Cost: that of the channel, and about 10 ns a number for the rounding.
+        Guarantee: P(report | x) ≤ e^ε·P(report | x') for all x, x', exactly. Cost: that of the channel, and 10 ns a number to round it.
         """
         if self.points is None:
             return self.channel.privatize(records, rng=rng, threads=threads)

@@ -23,7 +23,7 @@ from dpcore.minimax.spaces.matrices import Array
 from dpcore.minimax.spaces.models import Model
 from dpcore.minimax.spaces.moduli import Modulus, Pair, largest_difference_tv, modulus_of, nearest_pair, whole_range
 from dpcore.minimax.spaces.products import MOST_RECORDS
-from dpcore.privacy import Privacy
+from dpcore.privacy import LocallyGuaranteed, Privacy
 
 CONSTANT = 1e-13
 """A modulus below this share of the functional's largest value counts as 0."""
@@ -109,7 +109,7 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OptimalChannel:
+class OptimalChannel(LocallyGuaranteed):
     """A binary channel that is optimal among binary channels for n records of a model, with the proof.
 
     Attributes

@@ -14,18 +14,20 @@ from pydantic import model_validator
 
 from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError
+from dpcore.pages.numbers import plain_number
 from dpcore.pages.printable import check_no_formula
+from dpcore.privacy import as_written
 from dpcore.query.encoders import Bins, Categorical
 from dpcore.query.estimators import OneDraw, given
 from dpcore.query.fields import MAX_CELLS, SKIP, SyntheticCells, TablePath
 from dpcore.query.kinds.base import Kind, as_parameter
-from dpcore.query.made_rows import Histogram, HistogramsOf, SyntheticTable, TableColumn
+from dpcore.query.made_rows import Histogram, HistogramsOf, SyntheticTable, TableColumn, multiples
 from dpcore.query.noise import integer_noise, standard_deviation
 from dpcore.query.prose import STAND_INS, declared_parts, sentence_of, stand_in
 from dpcore.query.query_sections import CellsSection, QuerySection
 from dpcore.query.reads import celled, check_stand_ins
 from dpcore.query.rehearsal_columns import NoTruthError
-from dpcore.tables.fields import Name
+from dpcore.tables.fields import Name, Positive
 from dpcore.tables.sections import RowCount
 from dpcore.tables.types.timed import sort_of
 
@@ -63,6 +65,7 @@ class SyntheticColumn(CellsSection):
 
     name: Name
     integers: bool | None = None
+    step: Positive | None = None
 
     @model_validator(mode="after")
     def _no_row_is_skipped(self) -> Self:
@@ -87,6 +90,24 @@ class SyntheticColumn(CellsSection):
             raise ValueError("integers is for columns with bins, and this column has none")
         if self.integers is True:
             self.check_integers()
+        return self
+
+    @model_validator(mode="after")
+    def _multiples_lie_in_bins(self) -> Self:
+        if self.step is None:
+            return self
+        if self.cuts is None:
+            raise ValueError("step is for columns with bins, and this column has none")
+        if self.integers is not None:
+            raise ValueError("step and integers say the same thing twice; leave one out")
+        edges, step = self.cuts, as_written(self.step)
+        whole, parts = step.as_integer_ratio()
+        largest = max(abs(as_written(edge)) for edge in edges)
+        if max(largest, Fraction(1)) * parts > 2**53 or whole > 2**53:
+            raise ValueError(f"step must be at least the largest edge times 2^-53, and have fewer decimals, got {self.step!r}")
+        for lower, size in zip(edges, multiples(edges, self.step)[1].tolist(), strict=False):
+            if size < 1:
+                raise ValueError(f"step must have a multiple in each bin, got {self.step!r}: that from the edge {lower!r} on has none")
         return self
 
     def check_integers(self) -> None:
@@ -181,10 +202,14 @@ class Synthetic(Kind):
             if not isinstance(cells, Bins | Categorical):
                 raise AssertionError(name)  # noqa: TRY004
             check_stand_ins(section, cells, skips=False)
-            whole = isinstance(cells, Bins) and (asked.integers.get(name, False) if section.integers is None else section.integers)
+            whole = (
+                section.step is None
+                and isinstance(cells, Bins)
+                and (asked.integers.get(name, False) if section.integers is None else section.integers)
+            )
             if whole:
                 _check_integers(section)
-            columns.append(TableColumn(name, cells, whole))
+            columns.append(TableColumn(name, cells, whole, section.step))
             if Path(query.output).suffix.lower() == ".csv":
                 check_no_formula("the name of a column of the table", [name])
                 if isinstance(cells, Categorical) and cells.categories.are_text:
@@ -198,6 +223,7 @@ class Synthetic(Kind):
         parts = declared_parts(query)
         for column in query["columns"]:
             parts += [f"{word} of {column['name']} count as {stand_in(column, key)}" for key, word in STAND_INS if key in column]
+            parts += [f"values of {column['name']} are multiples of {plain_number(column['step'])}"] if "step" in column else []
         return sentence_of(parts)
 
     def numbered(self, query: Entry) -> Entry:
@@ -256,7 +282,7 @@ class SyntheticEstimator(OneDraw):
         for column, section in zip(self.columns, self.section.columns, strict=True):
             cells = column.cells
             listed = {"edges": list(cells.edges)} if isinstance(cells, Bins) else {"categories": cells.categories.listed()}
-            columns.append({"name": column.name, "type": str(column.type), **listed, **given(section, "missing", "unknown")})
+            columns.append({"name": column.name, "type": str(column.type), **listed, **given(section, "missing", "unknown", "step")})
         return {"columns": columns, "joint": [[self.columns[place].name for place in each.columns] for each in self.histograms]}
 
     @property

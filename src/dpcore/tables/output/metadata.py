@@ -52,7 +52,8 @@ def field_metadata(column: NoisyColumn) -> dict[str, Any]:
         "grid": getattr(mechanism, "grid", None),
     }
     said |= {key: getattr(section, key) for key in DECLARED if getattr(section, key, None) is not None}
-    return said | {key: getattr(mechanism, key) for key in CHOSEN if hasattr(mechanism, key)}
+    chooser = getattr(mechanism, "oracle", mechanism)
+    return said | {key: getattr(chooser, key) for key in CHOSEN if hasattr(chooser, key)}
 
 
 def schema_metadata(job: JobFile) -> dict[str, Any]:

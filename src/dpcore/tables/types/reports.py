@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dpcore._dataclasses import dataclass
 from dpcore.tables.types.categories import TEXT_TYPES, Categories
@@ -22,6 +23,9 @@ NO_DIGIT = 16
 
 class Reports(Protocol):
     """The storage of one column's reports."""
+
+    HOLDS_NULLS: ClassVar[bool]
+    """Whether a null is a report."""
 
     @property
     def form(self) -> str | None:
@@ -45,6 +49,8 @@ class _OneColumn:
     """Reports in one column of the same name, of this type."""
 
     type: pa.DataType
+
+    HOLDS_NULLS: ClassVar[bool] = False
 
     @property
     def form(self) -> str | None:
@@ -119,6 +125,47 @@ class CategoryReports(_OneColumn):
         return codes
 
 
+class CategoriesOrNone(CategoryReports):
+    """The categories themselves, or null, which is the report "no answer"; its code is k."""
+
+    __slots__ = ()
+    HOLDS_NULLS: ClassVar[bool] = True
+
+    def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
+        """The categories, and nulls."""
+        none = reports == self.categories.k
+        codes = np.where(none, 0, reports)
+        values = self.categories.values(codes, self.type)
+        return [pc.if_else(pa.array(none), pa.scalar(None, values.type), values)]
+
+    def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
+        """The codes; an empty cell of a CSV is "no answer" as well."""
+        (column,) = arrays
+        codes, absent = self.categories.codes(column)
+        codes = np.where(codes == self.categories.k, -1, codes)  # a value that is no category is no report
+        if column.type in TEXT_TYPES:
+            empty = pc.fill_null(pc.equal(column, ""), True).to_numpy(zero_copy_only=False)  # noqa: FBT003
+            absent = empty if absent is None else absent | empty
+        return codes if absent is None else np.where(absent, self.categories.k, codes)
+
+
+class BitsOrNone(_OneColumn):
+    """bool, or null, which is the report "no answer"; codes 0, 1 and 2."""
+
+    __slots__ = ()
+    HOLDS_NULLS: ClassVar[bool] = True
+
+    def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
+        """The bits, and nulls."""
+        return [pc.if_else(pa.array(reports == 2), pa.scalar(None, pa.bool_()), pa.array(reports == 1))]
+
+    def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
+        """The codes."""
+        (column,) = arrays
+        codes: npt.NDArray[Any] = pc.fill_null(column.cast(pa.uint8()), 2).to_numpy(zero_copy_only=False)
+        return codes
+
+
 @dataclass(frozen=True, slots=True)
 class PackedReports(_OneColumn):
     """fixed_size_binary of ⌈k/8⌉ bytes, or its hexadecimal text."""
@@ -177,6 +224,8 @@ class PairReports:
 
     dtype: np.dtype[Any]
     textual: bool
+
+    HOLDS_NULLS: ClassVar[bool] = False
 
     @property
     def form(self) -> str | None:

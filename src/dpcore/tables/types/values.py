@@ -26,8 +26,9 @@ FLOAT_DTYPES = {pa.float16(): np.float16, pa.float32(): np.float32, pa.float64()
 IN_WORDS = 'If the answers are words, declare them, for example categories = ["no", "yes"]: the second one counts as true'
 NO_ANSWER = f"null or neither true nor false, and the job declares no `missing` for this column. {IN_WORDS}"
 """Of a cell of a CSV; what is written in it, if anything, makes no difference to the message."""
-ABSENT = "empty or not a number, and the job declares no `missing` for this column"
-NULL = "null, and the job declares no `missing` for this column"
+ADVICE = 'missing = "skip" leaves such rows out of the result; a value in their place counts like an answer and moves the result'
+ABSENT = f"empty or not a number, and the job declares no `missing` for this column: {ADVICE}"
+NULL = f"null, and the job declares no `missing` for this column: {ADVICE}"
 
 
 class CellError(DataError):
@@ -276,3 +277,69 @@ def _unpacked(cells: pa.Array) -> npt.NDArray[np.bool_]:
 def are_int64(*numbers: float | None) -> bool:
     """Whether all that are given are whole numbers of 64 bits."""
     return all(number is None or (float(number).is_integer() and INT64_MIN <= number <= INT64_MAX) for number in numbers)
+
+
+# Columns of which some cells have no answer: `missing = "skip"`
+
+
+class NumbersOrNone(Numbers):
+    """Numbers, and which of them there are; `missing` replaces the others."""
+
+    __slots__ = ()
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> Any:
+        """A pair: int64 where bounds and stand-in are whole, else float64; and which cells have a number."""
+        cells = self._parsed(cells)
+        exact = are_int64(*self.bounds, self.missing)
+        numbers = super().read(cells, suppressed)
+        # The dtype follows from the declaration alone, so that no cell depends on others.
+        numbers = numbers.astype(np.int64 if exact and numbers.dtype.kind != "f" else np.float64, copy=False)
+        absent = _either(null_mask(cells), suppressed)
+        if numbers.dtype.kind == "f":
+            absent = _either(np.isnan(numbers), absent)
+        return numbers, np.ones(len(numbers), np.bool_) if absent is None else ~absent
+
+
+class AnswersOrNone(YesOrNo):
+    """Answers as 0 and 1, and which of them there are."""
+
+    __slots__ = ()
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> Any:
+        """A pair: float64, and which cells have an answer."""
+        text = cells
+        cells = texts.answers(cells) if cells.type == pa.binary() else cells
+        answers = _unpacked(cells) if cells.type == pa.bool_() else _signed(cells)
+        absent = _either(null_mask(cells), suppressed)
+        answered = np.ones(len(answers), np.bool_) if absent is None else ~absent
+        if self.unknown is None and answers.dtype != np.bool_ and (answered & ~np.isin(answers, (0, 1))).any():
+            raise self.refused(text) or AssertionError("an answer is unknown")
+        yes = answers == 1 if not self.unknown else answers != 0
+        return yes.astype(np.float64), answered
+
+
+@dataclass(frozen=True, slots=True)
+class CodesOrNone(Codes):
+    """Codes, of which k stands for no answer; with a table, its number for each code and whether there is one.
+
+    Attributes
+    ----------
+    table : tuple of float or None
+        A number for each category.
+    """
+
+    table: tuple[float, ...] | None = None
+
+    def read(self, cells: pa.Array, suppressed: Mask | None = None) -> Any:
+        """Codes as int32, or a pair of numbers and of which cells have one."""
+        codes, nulls = self.categories.codes(cells)
+        absent = _either(nulls, suppressed)
+        absent = np.zeros(len(codes), np.bool_) if absent is None else absent
+        other = ((codes < 0) | (codes >= self.categories.k)) & ~absent
+        if self.unknown is None and other.any():
+            raise self.refused(cells) or AssertionError("a category is unknown")
+        known = np.where(other, 0 if self.unknown is None else self.unknown, codes)
+        known = np.where(absent, self.categories.k, known).astype(np.int32)
+        if self.table is None:
+            return known
+        return np.array([*self.table, self.table[0]])[known], ~absent

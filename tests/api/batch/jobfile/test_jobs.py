@@ -122,14 +122,14 @@ LIST = "categories must be a list of at least two strings, or of at least two in
         ({**MEAN, "lower": 9.0}, ["lower = 9.0 must be less than upper = 9.0"]),
         ({**MEAN, "missing": 10.0}, ["missing must be in [lower, upper] = [0.0, 9.0], got 10.0"]),
         ({**MEAN, "unknown": 1.0}, ["column[0].unknown: unknown key"]),
-        ({**ANSWER, "missing": 2}, ["column[0]: missing must be false or true, got 2"]),
+        ({**ANSWER, "missing": 2}, ['column[0]: missing must be false or true, or "skip", got 2']),
         ({**ANSWER, "unknown": "yes"}, ["unknown must be false or true, got 'yes'"]),
         ({**ANSWER, "k": 2}, ["column[0].k: unknown key"]),
         ({**ANSWER, "categories": ["no"]}, ["categories of a binary column are [false_value, true_value], got ['no']"]),
         ({**ANSWER, "categories": ["no", "yes", "other"]}, ["categories of a binary column are [false_value, true_value]"]),
         ({**ANSWER, "categories": ["no", "no"]}, ["categories must be distinct"]),
-        ({**ANSWER, "categories": ["no", "yes"], "missing": True}, ["missing must be 'no' or 'yes', got True"]),
-        ({**ANSWER, "categories": [1, 2], "missing": "1"}, ["missing must be 1 or 2, got '1'"]),
+        ({**ANSWER, "categories": ["no", "yes"], "missing": True}, ["missing must be 'no' or 'yes', or \"skip\", got True"]),
+        ({**ANSWER, "categories": [1, 2], "missing": "1"}, ["missing must be 1 or 2, or \"skip\", got '1'"]),
     ],
 )
 def test_mistakes_in_a_column(place, column, words):

@@ -160,7 +160,7 @@ def test_what_was_asked_spent_and_answered(page):
     for words in (
         '<span class="value">&epsilon;&nbsp;=&nbsp;5</span> <span class="muted">&delta;&nbsp;=&nbsp;0</span>',
         "The guarantee protects one row; a person with k rows is protected at k·ε.",
-        "Whatever the data of one row, these results would be at most 149 times as likely as with any other data in its place.",
+        "Whatever one row says, these results would be at most 149 times as likely as with any other row in its place.",
         "Suppose that somebody knows all other rows and guesses the data of this one. These results change the odds of the guess by a "
         "factor "
         "of at most 149.",
@@ -254,8 +254,8 @@ def test_the_unit_and_its_bound_in_words(page):
     text = page(COUNT, unit="person", max_rows_per_unit=3, max_groups_per_unit=2, relation="add_remove")
     assert "The guarantee protects one &#39;person&#39;, with all its rows; at most 3 rows and at most 2 groups of each were used" in text
     assert (
-        "These results would be at most 1.7 times as likely with one &#39;person&#39; in the table as without it, and the other way "
-        "round." in text
+        "Whether or not the rows of one &#39;person&#39; are in the data, these results would be at most 1.65 times as likely as "
+        "in the other case." in text
     )
     assert "guesses whether this one is in the table" in text
     assert "Even whether one &#39;person&#39; was in the table is protected." in text
@@ -276,7 +276,7 @@ def test_delta_is_shown_and_weakens_the_sentence(page):
     spent = {"epsilon": 0.5, "delta": 1e-6}
     text = page(query("people", "count", 3, stderr=1.0, privacy=spent), privacy=spent)
     assert '<span class="muted">&delta;&nbsp;=&nbsp;1e-06</span>' in text
-    assert "in its place, plus a probability of 1e-06." in text
+    assert "in its place. δ = 1e-06 is a tiny probability with which the ε promise may fail." in text
     assert "a person with k rows is protected at k·ε and k·e^((k−1)ε)·δ." in text
     # A factor alone would promise too much.
     assert "Suppose that" not in text
