@@ -1,5 +1,8 @@
 # Every target makes the environment it needs: Python >= 3.11 with venv, a C compiler and make are enough.
 PYTHON ?= python3
+# With PYTHON=… environments have its version in their names, so that each interpreter keeps its own.
+VERSION_OF := import sys, sysconfig; print("-%d.%d%s" % (*sys.version_info[:2], "t" if sysconfig.get_config_var("Py_GIL_DISABLED") else ""))
+SUFFIX := $(if $(filter file,$(origin PYTHON)),,$(or $(shell $(PYTHON) -c '$(VERSION_OF)'),$(error PYTHON=$(PYTHON) does not run)))
 PYTEST_ARGS ?=
 # Options of `make bench`: make bench BENCH_ARGS="--full --report out".
 BENCH_ARGS ?= --table --report out
@@ -8,14 +11,18 @@ WORKERS ?= 2
 # On a terminal pip shows what it fetches and builds; in a log its progress would be noise.
 PIP := -m pip --disable-pip-version-check install $(if $(MAKE_TERMOUT),,--quiet)
 
-VENV := .venv
+VENV := .venv$(SUFFIX)
 # Peers and instrumented kernels stay out of the environment that tests and linters use.
-VENV_PEERS := .venv-peers
-VENV_SANITIZE := .venv-sanitize
-VENV_TSAN := .venv-tsan
+VENV_PEERS := .venv-peers$(SUFFIX)
+VENV_SANITIZE := .venv-sanitize$(SUFFIX)
+VENV_TSAN := .venv-tsan$(SUFFIX)
 VENV_FT := .venv-ft
-VENV_SPARK35 := .venv-spark35
-VENV_STORES := .venv-stores
+VENV_SPARK35 := .venv-spark35$(SUFFIX)
+VENV_STORES := .venv-stores$(SUFFIX)
+VENV_LOWEST := .venv-lowest$(SUFFIX)
+VENV_WHEEL := .venv-wheel$(SUFFIX)
+# Each interpreter has one wheel, which all its environments install; instrumented kernels have their own.
+WHEELS := build/wheels/$(or $(SUFFIX:-%=%),default)
 
 # Folders are listed too, so that a deleted file counts as a change. Cython writes its C beside the .pyx; that is not a source.
 SOURCES := pyproject.toml setup.py $(shell find src \( -name __pycache__ -o -path 'src/_kernels/_*.c' -o -name '*.so' \) -prune -o -print)
@@ -28,6 +35,9 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # With its five retries for each package, pip takes seven minutes where that index cannot be reached.
 PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)" PIP_RETRIES=1
 BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
+BUILD_WHEEL := import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1], {"quiet": "1"})
+# The environment whose Python builds the wheel: the first that needs it.
+BUILDER ?= $(VENV)
 
 SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 
@@ -35,7 +45,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long planted prove test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs sanitize tsan stubs format hooks clean
+.PHONY: help demo test test-long test-lowest test-wheel planted prove test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs dist sanitize tsan stubs format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -44,12 +54,24 @@ demo: $(VENV)/installed-demo  ## privatise the sample data, estimate from the re
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python examples/demo.py
 
 test: $(VENV)/installed-test  ## the default tests, on the installed package
-	@echo "== running the tests in $(WORKERS) processes: about 6 minutes on two quiet cores"
+	@echo "== running the tests in $(WORKERS) processes: about 12 minutes of CPU time, 6 on two quiet cores"
 	$(VENV)/bin/python -m pytest -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 test-long: $(VENV)/installed-test  ## all tests, the long ones too
 	@echo "== running all tests in $(WORKERS) processes: about 75 minutes on two cores"
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
+
+# Exactly the lower bounds of pyproject.toml, of the package and of what tests it.
+LOWEST := accounting,batch,minimax,pandas,polars,test
+test-lowest: $(VENV_LOWEST)/installed-lowest  ## the default tests with the oldest versions that pyproject.toml allows
+	$(VENV_LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
+
+# As whoever installs a wheel has it: no compiler on PATH, no source tree in the way.
+test-wheel: dist  ## the default tests on the wheel in dist/, installed into an environment without a compiler
+	@test -x $(VENV_WHEEL)/bin/python || $(PYTHON) -m venv $(VENV_WHEEL)
+	PATH="$(CURDIR)/$(VENV_WHEEL)/bin" $(VENV_WHEEL)/bin/python $(PIP) "$$(echo dist/dpcore-*.whl)[accounting,batch,minimax,test]"
+	PATH="$(CURDIR)/$(VENV_WHEEL)/bin" $(VENV_WHEEL)/bin/python $(PIP) --no-deps --force-reinstall dist/dpcore-*.whl
+	$(VENV_WHEEL)/bin/python -m pytest -m "not long and not source_tree" -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 # PLANTED_ARGS="--list", or names and patterns of faults.
 PLANTED_ARGS ?=
@@ -73,9 +95,9 @@ PEERS := $(shell sed -n 's/^peer-\([a-z0-9]*\) = .*/\1/p' pyproject.toml)
 PEER ?= $(PEERS)
 test-interop: $(PEER:%=test-interop-%)  ## the tests of dpcore.interop, tool by tool; PEER=name for one of them
 
-test-interop-%: .venv-peer-%/installed-interop
+test-interop-%: .venv-peer-%$(SUFFIX)/installed-interop
 	@echo "== $*"
-	.venv-peer-$*/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile tests/interop $(PYTEST_ARGS)
+	.venv-peer-$*$(SUFFIX)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile tests/interop $(PYTEST_ARGS)
 
 # One process: the tests share a cluster of two workers. Both versions of Spark run all of them.
 test-spark: test-spark4 test-spark35  ## the tests of dpcore.spark with pyspark 4 and pyspark 3.5; Java comes from PyPI
@@ -107,13 +129,14 @@ speed-table: $(VENV)/installed-test  ## write the tables of docs/speed.md and th
 # Rules of the project that no linter knows: layers, docstrings, citations, words, lengths, and stubs as mypy reads them.
 HOUSE_TESTS := $(addprefix tests/packaging/test_,layers.py house.py literature.py docstrings.py methods.py module_state.py)
 
-lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, and the project's own rules
+lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-format, zizmor, and the project's own rules
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
 	PYTHONPATH=src $(VENV)/bin/lint-imports --no-logo
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" cython-lint $(CYTHON_SOURCES)
 	$(VENV)/bin/clang-format --dry-run --Werror $(C_SOURCES)
+	$(VENV)/bin/zizmor --offline --quiet .github
 	$(VENV)/bin/python -m pytest -q -m "long or not long" -k "not examples_in_docstrings" $(HOUSE_TESTS)
 
 # Chromium refuses to run as root in its sandbox.
@@ -125,6 +148,14 @@ docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html a
 	if [ -n "$$browser" ]; then echo "== printing the report: docs/_build/html/report.pdf" && \
 	  "$$browser" $(PRINT) --print-to-pdf=docs/_build/html/report.pdf "file://$(CURDIR)/docs/_build/html/report.html" 2>/dev/null; \
 	else echo "== no Chromium here: docs/_build/html/report.pdf is left out"; fi
+
+# What a release uploads. Times of files are those of the commit, so that two builds of one commit have the same bytes.
+PLATFORM := manylinux_2_28_$(shell uname -m)
+dist: $(VENV)/installed-test  ## build the sdist and the wheel of this interpreter, as a release has them, into dist/
+	rm -rf dist
+	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct || date +%s)" $(VENV)/bin/python -P -m build --no-isolation --sdist --wheel --outdir dist
+	if [ "$$(uname)" = Linux ]; then PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(VENV)/bin/python -m auditwheel repair --plat $(PLATFORM) --wheel-dir dist \
+	  dist/dpcore-*-linux_*.whl && rm dist/dpcore-*-linux_*.whl; fi
 
 # The interpreter is not instrumented, so the runtime is loaded before it; the C++ runtime beside it, as NumPy and SciPy throw across it.
 sanitize: $(VENV_SANITIZE)/installed-sanitize  ## kernel tests under AddressSanitizer and UBSan (Linux, gcc)
@@ -158,7 +189,7 @@ hooks: $(VENV)/installed-lint  ## run the linters before every commit
 	$(VENV)/bin/pre-commit install
 
 clean:  ## remove everything that make has made
-	rm -rf .venv .venv-peers .venv-peer-* .venv-sanitize .venv-tsan .venv-ft .venv-spark35 .venv-stores build dist wheelhouse *.egg-info docs/_build out
+	rm -rf .venv .venv-* build dist wheelhouse *.egg-info docs/_build out
 	rm -rf .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks .import_linter_cache
 	rm -f src/_kernels/_*.c
 	find src tests benchmarks examples docs -name __pycache__ -prune -exec rm -rf {} +
@@ -172,13 +203,22 @@ clean:  ## remove everything that make has made
 	@$*/bin/python $(PIP) -r $*/build-requires.txt
 	@touch $@
 
-# $(1): environment, $(2): target, $(3): extras, $(4): environment variables of the build. Python files left from an older build are
-# removed first: setuptools would pack them.
+# The wheel that all environments install. Python files left from an older build are removed first: setuptools would pack them.
+build/wheels/%/built: $(SOURCES)
+	@echo "== compiling the kernels, on all processors: 1.5 minutes of CPU time the first time, seconds after a change of Python files"
+	@mkdir -p $(@D) && rm -f $(@D)/*.whl
+	@find build -path '*/lib*' \( -name '*.py*' -o -name '*.j2' \) -delete
+	@$(BUILDER)/bin/python -P -c '$(BUILD_WHEEL)' $(@D)
+	@touch $@
+
+# $(1): environment, $(2): target, $(3): extras, $(4): environment variables of pip, $(5): sanitizer of the kernels. pip takes a wheel of
+# the same version for what it has installed already, so the wheel itself comes last.
 define install
 $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
-	@echo "== compiling the kernels and installing dpcore[$(3)] into $(1): two to three minutes the first time, seconds after that"
-	@if [ -d build ]; then find build -path '*/lib*' \( -name '*.py*' -o -name '*.j2' \) -delete; fi
-	@$(4) $(1)/bin/python $(PIP) --no-build-isolation '.[$(3)]'
+	@DPCORE_SANITIZE=$(5) $$(MAKE) --no-print-directory $(WHEELS)$(5:%=-sanitize-%)/built BUILDER=$(1)
+	@echo "== installing dpcore and the packages of its extras $(3) into $(1)"
+	@$(4) $(1)/bin/python $(PIP) "$$$$(echo $(WHEELS)$(5:%=-sanitize-%)/dpcore-*.whl)[$(3)]"
+	@$(1)/bin/python $(PIP) --no-deps --force-reinstall $(WHEELS)$(5:%=-sanitize-%)/dpcore-*.whl
 	@touch $$@
 endef
 
@@ -189,13 +229,18 @@ $(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)test-spark35))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)minimax$(comma)docs))
 $(eval $(call install,$(VENV_PEERS),bench,batch$(comma)test$(comma)peers))
-$(eval $(call install,$(VENV_SANITIZE),sanitize,test,DPCORE_SANITIZE=1))
-$(eval $(call install,$(VENV_TSAN),tsan,test,DPCORE_SANITIZE=thread))
+$(eval $(call install,$(VENV_SANITIZE),sanitize,test,,1))
+$(eval $(call install,$(VENV_TSAN),tsan,test,,thread))
+$(eval $(call install,$(VENV_LOWEST),lowest,$(LOWEST),PIP_CONSTRAINT=$(VENV_LOWEST)/constraints.txt))
 # Tumult takes no pyarrow that the jobs run with; diffprivlib reads the columns of pandas and polars, which it does not ask for.
 PEER_EXTRAS_diffprivlib := pandas$(comma)polars$(comma)
-$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer),interop,$(if $(filter tumult,$(peer)),,batch$(comma))$(PEER_EXTRAS_$(peer))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
+$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer)$(SUFFIX),interop,$(if $(filter tumult,$(peer)),,batch$(comma))$(PEER_EXTRAS_$(peer))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
 # The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
 $(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
+
+$(VENV_LOWEST)/installed-lowest: $(VENV_LOWEST)/constraints.txt
+$(VENV_LOWEST)/constraints.txt: tests/support/lower_bounds.py pyproject.toml $(VENV_LOWEST)/build-ready
+	$(VENV_LOWEST)/bin/python tests/support/lower_bounds.py $(LOWEST) > $@
 
 # One extra at a time, from wheels only: which of them have wheels for a free-threaded interpreter changes from month to month.
 $(VENV_FT)/installed-ft: $(VENV_FT)/installed-ft-core

@@ -5,7 +5,6 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SI
 from cpython.object cimport PyObject_GenericSetAttr
 from cpython.ref cimport Py_INCREF, Py_REFCNT
 from cpython.tuple cimport PyTuple_SET_ITEM
-from cpython.type cimport PyType_GenericAlloc
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcmp
 
@@ -13,6 +12,11 @@ from dpk cimport dpk_wipe
 
 include "key.pxi"
 include "fresh.pxi"
+
+
+cdef extern from "Python.h":
+    # Cython itself declares an object here, and compilers take no pointer to an object for one to a type since gcc 14.
+    object PyType_GenericAlloc(type type, Py_ssize_t items)
 
 
 cdef class Wiped:

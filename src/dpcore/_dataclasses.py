@@ -37,8 +37,13 @@ else:
 
         def made(cls: type) -> type:
             cls.__doc__ = cls.__doc__ or cls.__name__  # The standard library would write a signature there.
+            is_own = "__init__" in vars(cls)
+            if not is_own:
+                cls.__init__ = object.__init__  # From Python 3.14 on the standard library looks up an inherited one, which would write it.
             cls = standard(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
-            methods: dict[str, Any] = {"__init__": _init}
+            if not is_own:
+                cls.__init__ = _Unwritten(cls, "__init__", _init)
+            methods: dict[str, Any] = {}
             if repr:
                 methods["__repr__"] = _repr
             if eq:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from dpcore._extras import absent, advice
+from dpcore._extras import advice, lacking
 from dpcore._version import __version__
 from dpcore.errors import BudgetError, DataError, DpcoreError, ParameterError, ParameterTypeError
 
@@ -158,7 +158,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _run(arguments: list[str], signals: _Signals, *, is_process: bool = False) -> int:
-    missing = absent("batch")
+    missing = lacking("batch")
     if missing:
         print(f"dpcore: {advice('the command line', 'batch', missing)}", file=sys.stderr)
         return REFUSED

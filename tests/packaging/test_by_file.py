@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from support import by_file
+
 TESTS = Path(__file__).parents[1]
 
 
@@ -39,3 +41,39 @@ def test_each_file_is_named_once_and_each_failure_at_once(tmp_path, processes):
     assert lines[-2].startswith("[100 %") or lines[-1].startswith("FAILED test_bad.py::test_c - ")
     assert "FAILED test_bad.py::test_c" in lines
     assert "1 failed, 3 passed" in done.stdout
+
+
+class Terminal:
+    """Stands for the terminal of pytest."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.pluginmanager = self
+
+    def getplugin(self, name: str) -> Terminal:
+        assert name == "terminalreporter"
+        return self
+
+    def write_line(self, text: str, **markup: bool) -> None:
+        self.lines.append(text)
+
+
+def test_the_slowest_files_are_named_while_they_run(monkeypatch):
+    """Of 100 quick tests and 5 slow ones in one more file, the last take most of the time: no time is told that they exceed."""
+    now = 0.0
+    monkeypatch.setattr(by_file.time, "monotonic", lambda: now)
+    terminal = Terminal()
+    shown = by_file.ByFile(terminal)
+    ids = [f"test_{file}.py::test_{place}" for file in range(10) for place in range(10)] + [
+        f"test_slow.py::test_{place}" for place in range(5)
+    ]
+    shown.count(ids)
+    for nodeid in ids:
+        now += 60.0 if "slow" in nodeid else 1.2
+        shown.pytest_runtest_logfinish(nodeid)
+    assert terminal.lines[4] == "[ 47 %, 1 min left] test_4.py: 10 tests"
+    assert terminal.lines[9:] == [
+        "[ 95 %, 1 file left] test_9.py: 10 tests",
+        *(f"[ {95 + done} %] running: test_slow.py ({done} of 5)" for done in (1, 2, 3, 4)),
+        "[100 %, 0 files left] test_slow.py: 5 tests",
+    ]

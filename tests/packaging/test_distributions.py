@@ -19,6 +19,8 @@ pytestmark = pytest.mark.source_tree
 
 SOURCE = re.compile(r"\.(py|pyi|pyx|pxd|c|h|j2|typed)$")
 INTERPRETERS = ("cp311", "cp312", "cp313", "cp314", "cp314t")
+EPOCH = "1750000000"
+"""The time that files in archives have: then two builds have the same bytes."""
 PLATFORMS = {
     "linux": ("manylinux_x86_64", "manylinux_aarch64", "musllinux_x86_64", "musllinux_aarch64"),
     "macos": ("macosx_x86_64", "macosx_arm64"),
@@ -29,6 +31,7 @@ PLATFORMS = {
 def run(*arguments: str, cwd: Path) -> str:
     # Variables that steer a compiler or setuptools would make another build than the one a user gets.
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("DPCORE_", "PYTHON", "DIST"))}
+    environment["SOURCE_DATE_EPOCH"] = EPOCH
     done = subprocess.run([sys.executable, *arguments], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
     return done.stdout
@@ -42,14 +45,17 @@ def sdist(repository, tmp_path_factory):
     return path
 
 
-def built(sdist: Path, folder: Path, repository: Path | None = None) -> Path:
-    """Build a wheel from what an sdist holds; with what the repository has compiled of the same sources, if it is given."""
+def built(sdist: Path, folder: Path, repository: Path) -> Path:
+    """Build a wheel from what an sdist holds, with what the repository has compiled of the same sources."""
     with tarfile.open(sdist) as archive:
         archive.extractall(folder, filter="data")
     (tree,) = folder.iterdir()
-    if repository is not None and (repository / "build").is_dir():
-        # Times are kept: what is older than its source is compiled again.
-        others = shutil.ignore_patterns("*.py", "*.pyi", "*.j2", "sanitize-*", "bdist*")
+    for path in filter(Path.is_file, tree.rglob("*")):
+        if (twin := repository / path.relative_to(tree)).is_file():
+            os.utime(path, (twin.stat().st_atime, twin.stat().st_mtime))
+    if (repository / "build").is_dir():
+        # Times are those of the repository: what is older than its source is compiled again.
+        others = shutil.ignore_patterns("*.py", "*.pyi", "*.j2", "sanitize-*", "bdist*", "wheels")
         shutil.copytree(repository / "build", tree / "build", ignore=others)
         for made in (repository / "src/_kernels").glob("_*.c"):
             shutil.copy2(made, tree / "src/_kernels" / made.name)
@@ -69,8 +75,34 @@ def names_in(archive: Path) -> set[str]:
 
 
 @pytest.mark.long
-def test_an_sdist_alone_makes_the_same_wheel(sdist, wheel, tmp_path):
-    assert names_in(built(sdist, tmp_path)) == names_in(wheel)
+def test_an_sdist_alone_makes_the_same_wheel_offline(sdist, wheel, tmp_path):
+    """In another folder, from nothing that was compiled before, without an index: each file has the same bytes, and so has the wheel."""
+    run("-m", "pip", "wheel", "--no-build-isolation", "--no-index", "--no-deps", "--wheel-dir", str(tmp_path), str(sdist), cwd=tmp_path)
+    (again,) = tmp_path.glob("*.whl")
+    assert names_in(again) == names_in(wheel)
+    with zipfile.ZipFile(again) as one, zipfile.ZipFile(wheel) as other:
+        assert [name for name in one.namelist() if one.read(name) != other.read(name)] == []
+    assert again.read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.long
+def test_two_sdists_of_one_tree_have_the_same_bytes(sdist, repository, tmp_path):
+    listed = subprocess.run(["git", "ls-files", "-z", "-co", "--exclude-standard"], cwd=repository, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no clone")
+    tree = tmp_path / "another" / "and longer place"
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (repository / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(repository / name, tree / name)
+            (tree / name).chmod(0o640 | (repository / name).stat().st_mode & 0o100)
+    run("-m", "build", "--sdist", "--no-isolation", "--outdir", str(tmp_path), str(tree), cwd=tmp_path)
+    (again,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(again) as one, tarfile.open(sdist) as other:
+        assert one.getnames() == other.getnames()
+        members = zip(one.getmembers(), other.getmembers(), strict=True)
+        assert [each.name for each, twin in members if each.get_info() | {"chksum": 0} != twin.get_info() | {"chksum": 0}] == []
+    assert again.read_bytes() == sdist.read_bytes()
 
 
 @pytest.mark.long

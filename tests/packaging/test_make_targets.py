@@ -29,6 +29,7 @@ BY_HAND = {
     "test-long": "the default tests and those that take an hour more, before a release",
     "test-spark": "its two halves run in CI, test-spark4 and test-spark35",
     "test-ft": "CI installs on a free-threaded interpreter without make; here PYTHON_FT names one that is built by hand",
+    "dist": "test-wheel begins with it",
     "ownership": "a part of test-long",
     "planted": "builds the kernels again and again, for 40 minutes; a long test runs the runner on two faults",
     "speed-json": "measures for 22 minutes on a machine that does nothing else",

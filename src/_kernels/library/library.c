@@ -3,8 +3,8 @@
 
 /* clang-format off */
 #define MODULES(X) \
-    X(_bitgen) X(_constant) X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) X(_sums) \
-    X(_text)
+    X(_bitgen) X(_constant) X(_counts) X(_dispatch) X(_hash) X(_memory) X(_noise) X(_ranges) X(_release) X(_response) X(_search) X(_selection) \
+    X(_shared) X(_sums) X(_text)
 /* clang-format on */
 
 #define DECLARED(name) PyMODINIT_FUNC PyInit_##name(void);

@@ -19,6 +19,7 @@ from dpcore._backend.noise import (
 )
 from dpcore._backend.threads import default_threads, for_ranges
 from dpcore._backend.words import GROUP, KernelWords, Position, call_words, derived_key, uniform_words
+from dpcore._extras import refuse_old
 from dpcore._lazy import found_in
 
 if TYPE_CHECKING:
@@ -112,6 +113,9 @@ else:
             "vectors": "HypercubeLaw check_no_nan hypercube_law hypercube_response sampled_response sampling_law",
         },
     )
+
+# pip sees to it; who changes packages by hand may not.
+refuse_old("numpy", "scipy")
 
 __all__ = [
     "COSINE_GRID",

@@ -7,6 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import refuse_old
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.accounting._checks import check_delta, check_nonnegative
 from dpcore.accounting.uses import Uses, check_all_uses
@@ -162,6 +163,7 @@ def pld(
         import dp_accounting
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+    refuse_old("dp_accounting")
     if draw is not None:
         return LossDistribution(every, sampling, relation, "rdp", _renyi(dp_accounting, every, *draw))
     return LossDistribution(every, sampling, relation, "pld", _distribution(every, probability, discretization))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from dpcore._extras import refuse_old
 from dpcore._html import escaped, facts_table, guarantee
 from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
@@ -63,6 +64,7 @@ def _new_axes() -> Axes:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+    refuse_old("matplotlib")
     return Figure(figsize=SIZE, layout="constrained").subplots()
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpcore._extras import words_of_old
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.arrow_source import ArrowSource, LazySource, PolarsSource, RelationSource
 from dpcore.frames.source import ADAPTERS
@@ -99,11 +100,18 @@ class _Nothing:
     """Has no instances."""
 
 
+def _refuse_old(name: str) -> None:
+    """Raise `ParameterError` if the package of a frame is too old."""
+    if words := words_of_old(name):
+        raise ParameterError(f"frame cannot be read: {words}")
+
+
 def _of_pandas(frame: object) -> FrameSource | None:
     if isinstance(frame, _class("pandas", "Series")):
         raise ParameterTypeError("frame must be a table, got a pandas Series; use frame.to_frame()")
     if not isinstance(frame, _class("pandas", "DataFrame")):
         return None
+    _refuse_old("pandas")
     from dpcore.frames.pandas_source import PandasSource
 
     return PandasSource.of(frame)
@@ -112,6 +120,8 @@ def _of_pandas(frame: object) -> FrameSource | None:
 def _of_polars(frame: object) -> FrameSource | None:
     if isinstance(frame, _class("polars", "Series")):
         raise ParameterTypeError("frame must be a table, got a polars Series; use frame.to_frame()")
+    if isinstance(frame, (_class("polars", "LazyFrame"), _class("polars", "DataFrame"))):
+        _refuse_old("polars")
     if isinstance(frame, _class("polars", "LazyFrame")):
         return LazySource(frame)
     if isinstance(frame, _class("polars", "DataFrame")):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpcore._dataclasses import dataclass
 from dpcore._disk.files import AtomicFile, remove_stale
 from dpcore._disk.signals import Deferred
+from dpcore._extras import words_of_old
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.pages.moments import now
 from dpcore.pages.numbers import counted, json_text, plain_number, rounded_up
@@ -117,6 +118,8 @@ class Pages(ABC):
     has_plots: ClassVar[bool] = True
 
     def __init__(self, folder: Path, name: str, output: Path | None = None, *, provenance: Provenance | None = None) -> None:
+        if words := words_of_old("jinja2", "matplotlib"):
+            raise JobError(f"--report cannot be made: {words}")
         try:
             environment = _environment()
             if self.has_plots:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import stat
 from pathlib import Path
@@ -179,32 +180,39 @@ def opened(path: InputFile, found: Version | ObjectVersion | None = None, info: 
     """
     found = found or version_of(path)
     place = place_of(path)
-    file, now = stores.opened_object(place) if isinstance(place, Address) else _opened_file(path, place)
+    file, now, descriptor = (*stores.opened_object(place), -1) if isinstance(place, Address) else _opened_file(path, place)
     with file:
         try:
             check_same(path, now, found)  # Of the open file, not of its name: what has taken its place since is not what is read.
             yield SourceFile(path, file, found.size, isinstance(place, Address), info)
         except Exception as error:
-            _check_unchanged(path, file, found)
+            _check_unchanged(path, descriptor, found)
             if isinstance(place, Address) and isinstance(error, StorageError):
                 raise stores.with_cause(error) from None
             raise
-        _check_unchanged(path, file, found)
+        _check_unchanged(path, descriptor, found)
 
 
-def _opened_file(path: InputFile, place: Path) -> tuple[pa.NativeFile, Version]:
+def _opened_file(path: InputFile, place: Path) -> tuple[pa.NativeFile, Version, int]:
+    """The open file, its version, and its descriptor, which pyarrow has told since version 25; before that Python opens the file for it."""
     version_of(path)
     try:
         file = pa.OSFile(str(place), "rb")
+        try:
+            descriptor = file.fileno()
+        except io.UnsupportedOperation:
+            file.close()
+            raw = place.open("rb", buffering=0)
+            file, descriptor = pa.PythonFile(raw, mode="r"), raw.fileno()
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None
-    return file, Version.of(os.fstat(file.fileno()))
+    return file, Version.of(os.fstat(descriptor)), descriptor
 
 
-def _check_unchanged(path: InputFile, file: pa.NativeFile, found: Version | ObjectVersion) -> None:
+def _check_unchanged(path: InputFile, descriptor: int, found: Version | ObjectVersion) -> None:
     """Raise `StorageError` if a file is another now. An object is asked for by its name: a store has no open files."""
     place = place_of(path)
-    check_same(path, _version_now(place) if isinstance(place, Address) else Version.of(os.fstat(file.fileno())), found)
+    check_same(path, _version_now(place) if isinstance(place, Address) else Version.of(os.fstat(descriptor)), found)
 
 
 def _version_now(place: Address) -> ObjectVersion | None:

@@ -37,7 +37,7 @@ def test_a_plan_of_the_other_kind():
 
 
 @pytest.mark.some(6)
-@pytest.mark.parametrize("absent", ["pyarrow", "pydantic", "duckdb"])
+@pytest.mark.parametrize("absent", ["pyarrow", "pydantic", "click"])
 @pytest.mark.parametrize("module", ["dpcore.batch", "dpcore.query", "dpcore.tables.rows"])
 def test_the_module_without_its_extra(absent, module):
     script = f"""

@@ -14,6 +14,8 @@ import pyarrow.dataset as pads
 
 from support.locality import LISTED, NAME, SOURCES, TYPES, Column, register
 
+SMALL_DECIMALS = [pa.decimal32(5, 1), pa.decimal64(9, 2)] if hasattr(pa, "decimal32") else []
+"""Decimals of 32 and 64 bits, which pyarrow 18 does not have."""
 SOURCES["ArrowSource"] = "arrow"
 SOURCES["DatasetSource"] = "dataset"
 
@@ -151,7 +153,7 @@ SCALARS: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
     **_of_all(_floats, pa.float16(), pa.float32(), pa.float64()),
     **_of_all(_texts, *TEXTS),
     **_of_all(_bytes, pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(3)),
-    **_of_all(_decimals, pa.decimal32(5, 1), pa.decimal64(9, 2), pa.decimal128(20, 3), pa.decimal256(50, 4), pa.decimal128(5, -2)),
+    **_of_all(_decimals, *SMALL_DECIMALS, pa.decimal128(20, 3), pa.decimal256(50, 4), pa.decimal128(5, -2)),
     **_of_all(_ticks, *DAYS, *map(pa.time32, UNITS[:2]), *map(pa.time64, UNITS[2:]), *map(pa.duration, UNITS)),
     **_of_all(_ticks, *map(pa.timestamp, UNITS), *(pa.timestamp(unit, "Europe/Berlin") for unit in UNITS), pa.timestamp("us", "UTC")),
     "timestamp of no zone": (pa.timestamp("us", "Nowhere/Land"), _ticks(pa.timestamp("us", "Nowhere/Land"))),

@@ -21,6 +21,8 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+SMALL_DECIMALS = [pa.decimal32(5, 1), pa.decimal64(5, 1)] if hasattr(pa, "decimal32") else []
+"""Decimals of 32 and 64 bits, which pyarrow 18 does not have."""
 CALLED: list[str] = []
 """Methods of the hostile classes that were called."""
 
@@ -213,7 +215,7 @@ ARROW: dict[str, tuple[Any, pa.DataType]] = {
         (1.5, [pa.float16(), pa.float32(), pa.float64()]),
         ("a", [pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())]),
         (b"a", [pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(1)]),
-        (Decimal("1.5"), [pa.decimal32(5, 1), pa.decimal64(5, 1), pa.decimal128(5, 1), pa.decimal256(5, 1)]),
+        (Decimal("1.5"), [*SMALL_DECIMALS, pa.decimal128(5, 1), pa.decimal256(5, 1)]),
         (dt.date(2024, 1, 31), [pa.date32(), pa.date64()]),
         (dt.time(12), [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]),
         (dt.datetime(2024, 1, 31), [pa.timestamp("s"), pa.timestamp("ns"), pa.timestamp("us", "UTC")]),

@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import refuse_old
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.program import EXTRA_MISSING
 
@@ -144,6 +145,7 @@ class _Rows:
             import clarabel
         except ModuleNotFoundError:
             raise ModuleNotFoundError(EXTRA_MISSING) from None
+        refuse_old("clarabel")
         X, K, region = self._model.size, len(self._outputs), self._model.region
         self._unit = math.sqrt(self._scale)
         equal, equal_to = self._equations()

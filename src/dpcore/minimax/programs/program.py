@@ -10,6 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import refuse_old
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.linear_programs import TOLERANCE, Array, InfeasibleError, LinearProgram
 
@@ -157,6 +158,7 @@ class ConeRows:
             import clarabel
         except ModuleNotFoundError:
             raise ModuleNotFoundError(EXTRA_MISSING) from None
+        refuse_old("clarabel")
         equations, linear, products = self.sizes
         cones = [clarabel.ZeroConeT(equations), clarabel.NonnegativeConeT(linear)] + [clarabel.SecondOrderConeT(3)] * products
         settings = clarabel.DefaultSettings()

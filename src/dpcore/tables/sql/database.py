@@ -6,7 +6,7 @@ import ctypes
 import os
 import threading
 
-import duckdb
+from dpcore.tables.sql.installed import duckdb
 
 MEMORY = "1TB"
 """No limit: how many threads evaluate, and how many rows have long texts, must not decide whether a job ends. The length of every text

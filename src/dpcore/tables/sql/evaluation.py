@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +13,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.errors import StorageError
 from dpcore.tables.sql.arrow_values import computed, readable
 from dpcore.tables.sql.database import connected
+from dpcore.tables.sql.installed import duckdb
 from dpcore.tables.sql.program import ROWS
 from dpcore.tables.types.whole_arrays import one_array
 

@@ -12,13 +12,12 @@ import itertools
 from dataclasses import field
 from typing import TYPE_CHECKING
 
-import duckdb
-
 from dpcore._dataclasses import dataclass
 from dpcore.tables.mistakes import Keys, Mistake, MistakesError
 from dpcore.tables.sql.allowed import FUNCTIONS, INFIX, LONGEST_CELL, LONGEST_ROW, OTHER_BYTES, TYPES, kind_of
 from dpcore.tables.sql.database import connected
 from dpcore.tables.sql.habits import habit
+from dpcore.tables.sql.installed import duckdb
 from dpcore.tables.sql.syntax import Aggregation, Call, Column, Literal, SyntaxRefusedError, aggregation, column_named, literals_of, parsed
 
 if TYPE_CHECKING:

@@ -11,13 +11,12 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import duckdb
-
 from dpcore._dataclasses import dataclass
 from dpcore.errors import reason
 from dpcore.tables.near_names import suggestion
 from dpcore.tables.sql.allowed import AGGREGATES, COMPARISONS, CONJUNCTIONS, FUNCTIONS, OTHER_AGGREGATES, TARGETS
 from dpcore.tables.sql.habits import IN_AGGREGATES, habit, habit_of
+from dpcore.tables.sql.installed import duckdb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -62,7 +62,7 @@ def in_database(
         If there is no room.
     """
     with Deferred():
-        import duckdb
+        from dpcore.tables.sql.installed import duckdb
 
     settings: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": MEMORY,

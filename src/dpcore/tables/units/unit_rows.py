@@ -260,7 +260,7 @@ class _Making:
         self._found = MadeRows(spill)
 
     def made(self) -> MadeRows:
-        import duckdb
+        from dpcore.tables.sql.installed import duckdb
 
         try:
             self._read()

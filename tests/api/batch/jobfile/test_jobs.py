@@ -292,7 +292,7 @@ def test_usage_errors(place):
     assert place.left_behind() == []
 
 
-@pytest.mark.parametrize("absent", ["pyarrow", "click", "rich", "pydantic", "duckdb"])
+@pytest.mark.parametrize("absent", ["pyarrow", "click", "rich", "pydantic"])
 def test_without_the_extra_the_command_says_what_to_install(absent):
     script = f"""
 import importlib.util, sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import itertools
 import os
 import shutil
@@ -212,6 +213,28 @@ def changing(rows_of_pieces, source, change):
 def test_an_input_that_changes_while_it_is_privatised(place, monkeypatch, source, change):
     place.source = write_table(TABLE, place.folder / f"in.{source}", row_group_rows=20_000)
     place.write_job(JOB)
+    while_read(monkeypatch, place.source, change)
+    refused(place, f"in.{source}: the input changed while it was read", code=4)
+
+
+class WithoutDescriptor(pa.OSFile):
+    """A file as pyarrow opened it before version 25."""
+
+    def fileno(self):
+        raise io.UnsupportedOperation("fileno")
+
+
+@pytest.mark.some(3)
+@posix
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("source", FORMATS)
+def test_an_input_that_changes_is_refused_without_descriptors(place, monkeypatch, source, change):
+    place.source = write_table(TABLE, place.folder / f"in.{source}", row_group_rows=20_000)
+    place.write_job(JOB)
+    monkeypatch.setattr(pa, "OSFile", WithoutDescriptor)
+    assert place.privatize().code == 0
+    assert len(read_table(place.target)) == len(TABLE)
+    place.target.unlink()
     while_read(monkeypatch, place.source, change)
     refused(place, f"in.{source}: the input changed while it was read", code=4)
 
