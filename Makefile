@@ -19,6 +19,7 @@ VENV_TSAN := .venv-tsan$(SUFFIX)
 VENV_FT := .venv-ft
 VENV_SPARK35 := .venv-spark35$(SUFFIX)
 VENV_STORES := .venv-stores$(SUFFIX)
+VENV_FUZZ := .venv-fuzz$(SUFFIX)
 VENV_LOWEST := .venv-lowest$(SUFFIX)
 VENV_WHEEL := .venv-wheel$(SUFFIX)
 # Each interpreter has one wheel, which all its environments install; instrumented kernels have their own.
@@ -45,7 +46,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-lowest test-wheel planted prove test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs dist sanitize tsan stubs format hooks clean
+.PHONY: help demo test test-long test-lowest test-wheel planted prove fuzz test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs dist sanitize tsan stubs format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -82,6 +83,12 @@ planted: $(VENV)/installed-test  ## plant each fault of tests/planted in a copy 
 PROVE_ARGS ?=
 prove: $(VENV)/installed-test  ## prove the bounds of the kernels from their sources, and the sensitivities of all kinds; needs gappa and sollya
 	PYTHONPATH=tests $(VENV)/bin/python -m proofs $(if $(REQUIRE),--require) $(PROVE_ARGS)
+
+# Each target gets an equal share; a target ends at its first finding, and the line that shows it again is printed.
+MINUTES ?= 10
+FUZZ_ARGS ?=
+fuzz: $(VENV_FUZZ)/installed-fuzz  ## inputs at random for whatever reads files of others, MINUTES=10 of CPU in all; new ones go to out/fuzz
+	PYTHONPATH=tests $(VENV_FUZZ)/bin/python -m fuzz --minutes $(MINUTES) $(FUZZ_ARGS)
 
 ownership: $(VENV)/installed-test  ## that no random bit has two owners: watched, flipped, proved, and seen in the outputs
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) tests/kernels/test_ownership.py tests/kernels/test_address_proof.py \
@@ -225,6 +232,7 @@ endef
 $(eval $(call install,$(VENV),demo,batch))
 $(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)spark$(comma)test$(comma)proofs$(comma)packaging))
 $(eval $(call install,$(VENV_STORES),stores,batch$(comma)delta$(comma)test-stores))
+$(eval $(call install,$(VENV_FUZZ),fuzz,batch$(comma)test-fuzz))
 $(eval $(call install,$(VENV_SPARK35),spark35,batch$(comma)test-spark35))
 $(eval $(call install,$(VENV),lint,dev))
 $(eval $(call install,$(VENV),docs,batch$(comma)minimax$(comma)docs))

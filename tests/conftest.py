@@ -38,6 +38,7 @@ EXTRAS = {
     "tmlt.core": "interop/test_tumult*",
     "opendp": "interop/test_opendp*",
     "pyspark pyarrow duckdb pydantic": "spark/*",
+    "pyarrow click rich pydantic duckdb matplotlib jinja2": "fuzz/*",
     "ray dask daft": "interop/test_recipes*",
     "snsql": "interop/test_smartnoise*",
     "pipeline_dp": "interop/test_pipelinedp*",

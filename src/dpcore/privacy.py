@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
@@ -112,8 +113,11 @@ def written_up(exact: Fraction) -> float:
 
 
 def written_down(exact: Fraction) -> float:
-    """Return the largest float that is written as a number ≤ `exact`."""
-    value = float(exact)
+    """Return the largest float that is written as a number ≤ `exact`; the largest of all beyond float64."""
+    try:
+        value = float(exact)
+    except OverflowError:
+        value = sys.float_info.max
     return value if as_written(value) <= exact else math.nextafter(value, -math.inf)
 
 

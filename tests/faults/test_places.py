@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from dpcore.accounting import Ledger
-from dpcore.errors import JobError
+from dpcore.batch import make_release_plan, parse_release_job
+from dpcore.errors import JobError, StorageError
 from dpcore.tables.places import check_distinct
 from support.jobs import COLUMNS, people, start, write_table
 
@@ -358,3 +360,37 @@ def test_overlapping_jobs_never_leave_the_sidecar_of_another_table(place):
     assert set(codes) <= {0, 4}
     assert place.left_behind() == ["private.csv", "private.csv.dpcore.json"]
     assert place.estimate().code == 0
+
+
+@posix
+@pytest.mark.parametrize("key", ["output.path", "ledger.path"])
+def test_a_name_that_is_too_long_for_the_system(place, ledger, key):
+    """The system's own error left the functions, which is none of dpcore."""
+    job = parse_release_job(
+        {
+            "version": 1,
+            "input": {"path": str(place.source)},
+            "output": {"path": "x" * 300 if key == "output.path" else str(place.folder / "answers.json")},
+            "ledger": {"path": "x" * 300 if key == "ledger.path" else str(ledger.path)},
+            "privacy": {"max_epsilon": 1.0},
+            "query": [{"name": "all", "kind": "count"}],
+        }
+    )
+    with pytest.raises(StorageError, match=os.strerror(errno.ENAMETOOLONG)):
+        make_release_plan(job)
+
+
+def test_a_damaged_ledger_of_a_job(place, ledger):
+    ledger.path.write_bytes(ledger.path.read_bytes()[:6000])
+    job = parse_release_job(
+        {
+            "version": 1,
+            "input": {"path": str(place.source)},
+            "output": {"path": str(place.folder / "answers.json")},
+            "ledger": {"path": str(ledger.path)},
+            "privacy": {"max_epsilon": 1.0},
+            "query": [{"name": "all", "kind": "count"}],
+        }
+    )
+    with pytest.raises(StorageError, match="damaged"):
+        make_release_plan(job)

@@ -32,6 +32,7 @@ BY_HAND = {
     "dist": "test-wheel begins with it",
     "ownership": "a part of test-long",
     "planted": "builds the kernels again and again, for 40 minutes; a long test runs the runner on two faults",
+    "fuzz": "searches for as long as MINUTES says; the default tests run what it has kept",
     "speed-json": "measures for 22 minutes on a machine that does nothing else",
     "speed-table": "writes the tables of what speed-json has measured; tests/packaging/test_documents.py compares them",
 }

@@ -29,6 +29,8 @@ ENTRY = re.compile(r"([A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*)\[([0-9]{1,6})\](?:\.(
 WORD = re.compile(r"\$(\$*)\{(?:([^{}]*)\})?")
 """`${NAME}`, `$${NAME}`, and `${` without its end."""
 MOST_KEY = 1000
+MOST_BITS = 4096
+"""Of an integer: Python does not write down those that are much longer, which TOML has in hexadecimal digits."""
 DATE = "DATE"
 
 
@@ -168,6 +170,8 @@ def _set(document: dict[str, Any], key: str, text: str, is_text: IsText) -> None
             raise JobError(f"  --set {key}=…: {part} is a value of the job, and no table")
     if isinstance(table, list) and not isinstance(last, int):
         raise JobError(f"  --set {key}=…: name one of several tables, as in query[0].epsilon")
+    if isinstance(last, int) and not (isinstance(table, list) and last < len(table)):
+        raise JobError(f"  --set {key}=…: the job has {len(table)} of these tables, counted from 0")
     table[last] = text if is_text(parts, document) else _typed(text)
 
 
@@ -217,6 +221,8 @@ class _Words:
                 return [self.replaced(item, f"{path}[{place}]") for place, item in enumerate(value)]
             case dict():
                 return {key: self.replaced(item, f"{path}.{key}") for key, item in value.items()}
+            case int() if value.bit_length() > MOST_BITS:
+                raise JobError(f"  {path}: a number is too long")
         return value
 
     def _word(self, found: re.Match[str], path: str) -> str:

@@ -18,6 +18,8 @@ FINENESS = 64
 """The integers of the factorisation are in units of 1/(64·T) of its first coefficient."""
 PRECISION = 128
 """Bits behind the point of the coefficients that make totals."""
+MOST_BITS = 512
+"""Of an integer of a state: entries and noise have 64, the sums of their products with coefficients at most 100."""
 ROUNDED = 1 + 2.0**-40
 """More than floats lose in a sum of so many terms."""
 LEAST_NORMAL = 1.0
@@ -39,6 +41,13 @@ class Kept(Protocol):
 
     def written(self) -> list[Any]:
         """The state as JSON holds it."""
+
+
+def _integer(value: Any) -> int:
+    """An integer of a written state; raises for anything else, and for one that is longer than any of a state."""
+    if type(value) is not int or value.bit_length() > MOST_BITS:
+        raise ValueError("what was written is no state")
+    return value
 
 
 def _product(one: Iterable[int], other: Iterable[int]) -> int:
@@ -139,7 +148,7 @@ class Factorisation:
         entries, answers = written
         if len(entries) != len(answers):
             raise ValueError("entries and answers are not of the same steps")
-        return Factorised(self.steps, [*map(int, entries)], [*map(int, answers)])
+        return Factorised(self.steps, [*map(_integer, entries)], [*map(_integer, answers)])
 
     def deviation(self, scale: float, step: int) -> float:
         """Standard deviation of the noise of a total, rounded up."""
@@ -232,9 +241,10 @@ class Tree:
 
     def begin(self, written: Sequence[Any] = ()) -> Nodes:
         """The state of no steps, or one that was written."""
-        nodes = [tuple(map(int, each)) for each in written]
+        nodes = [tuple(map(_integer, each)) for each in written]
         sizes = [size for size, _, _ in nodes]
-        if sizes != [1 << bit for bit in reversed(range(sum(sizes).bit_length())) if sum(sizes) >> bit & 1]:
+        steps = sum(sizes)
+        if not 0 <= steps <= self.steps or sizes != [1 << bit for bit in reversed(range(steps.bit_length())) if steps >> bit & 1]:
             raise ValueError("the nodes are not those of a number of steps")
         return Nodes(nodes)
 

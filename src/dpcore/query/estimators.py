@@ -75,6 +75,9 @@ class Estimator:
         def go_on(self, kept: Any, total: Any, rng: Stream | None) -> tuple[Any, list[int], list[Any]]:
             """Make a step of a series: what the next one needs, what is released, and the private answers, one for each group."""
 
+        def can_go_on(self, kept: Any, step: int) -> bool:
+            """Whether something is what such a step keeps for the next one."""
+
         def of_step(self, totals: list[Any]) -> dict[str, list[Any]]:
             """What `release_each` would say, of the private answers of a step."""
 

@@ -68,6 +68,8 @@ def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
     start, stop, step = (Decimal(repr(_number(f"{key}.{name}", table[name]))) for name in ("start", "stop", "step"))
     if step <= 0 or start + step > stop:
         raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
+    # Decimals have 28 digits, and a quotient that needs more of them raises.
+    _check_size(key, math.floor((Fraction(stop) - Fraction(start)) / Fraction(step)))
     _check_size(key, int((stop - start) // step) + 1)
     points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
     if len(set(points)) < len(points):
@@ -148,7 +150,7 @@ def even_edges(bins: int, lower: float, upper: float) -> tuple[float, ...]:
 
 def _check_size(key: str, size: int) -> None:
     if size > MAX_CELLS:
-        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size} of them")
+        raise ValueError(f"{key} must have at most {MAX_CELLS} numbers, got {size if size < 10**18 else 'far more'} of them")
 
 
 def _number(name: str, value: object) -> float:

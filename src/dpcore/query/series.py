@@ -12,9 +12,11 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
+import math
 from typing import TYPE_CHECKING, Any, Self
 
 from dpcore.errors import JobError, ParameterError, StorageError, reason
+from dpcore.mechanisms._totals import MOST_BITS
 from dpcore.tables.output.state_file import NEWEST, StateFile
 from dpcore.tables.run_ids import canonical
 
@@ -36,6 +38,7 @@ OF_ONE_RUN = ("input", "output", "ledger", "testing", "column", "query", "privac
 """Keys of a job that they may have, or of which a part is compared. All others are those of the series."""
 LIMITS = ("max_epsilon", "max_delta", "accounting")
 """What the job may spend; what it spends is in its query."""
+ABSENT = object()
 ENDED = "Begin another series, which is paid for anew: give its query another name, and a state of its own"
 
 
@@ -58,7 +61,7 @@ class Series:
     """
 
     def __init__(self, job: ReleaseJob, estimator: Estimator) -> None:
-        self._step = estimator.section.step_of_series
+        self._step, self._estimator = estimator.section.step_of_series, estimator
         self._file = StateFile("query[0].state", self._step.path)
         self._about = _about(job, estimator)
         self._charge: Charge | None = None
@@ -148,7 +151,11 @@ class Series:
     def _load(self) -> None:
         self._state = self._file.read() or {}
         if self._state:
-            self._check_about()
+            try:
+                self._check_about()
+            except RecursionError:
+                raise self._file.damaged() from None
+            self._check_shape()
         self._check_ledger()
         self._check_step()
 
@@ -159,12 +166,25 @@ class Series:
         if known == self._about:
             return
         new, old = _flat(self._about), _flat(known)
-        key = next(key for key in (*new, *old) if new.get(key) != old.get(key))
-        said, had = (json.dumps(values.get(key)) for values in (new, old))
+        key = next(key for key in (*new, *old) if new.get(key, ABSENT) != old.get(key, ABSENT))
+        said, had = (json.dumps(values[key]) if key in values else "nothing" for values in (new, old))
         raise JobError(
             f"{key} = {said}, but the series of {self._file} was begun with {had}: one job has one state. Set it back, or name another "
             "state and another query.name for a series of its own"
         )
+
+    def _check_shape(self) -> None:
+        """Raise `StorageError` unless the state has what this version writes: whoever writes the file can make its digest."""
+        state, made = self._state, self._state.get("step")
+        is_step = type(made) is int and 1 <= made <= self._step.steps
+        texts, totals = [state.get(key) for key in ("label", "before", "chain")], state.get("totals")
+        if not is_step or not all(isinstance(each, str) for each in texts) or not isinstance(totals, list):
+            raise self._file.damaged()
+        if len(totals) != self._estimator.groups or not all(map(_is_total, totals)):
+            raise self._file.damaged()
+        kept = state.get("kept")
+        if (kept is None) != (made == self._step.steps) or (kept is not None and not self._estimator.can_go_on(kept, made)):
+            raise self._file.damaged()
 
     def _check_ledger(self) -> None:
         """Compare the state with the ledger, if there is one."""
@@ -235,6 +255,11 @@ def _about(job: ReleaseJob, estimator: Estimator) -> dict[str, Any]:
     }
     found: dict[str, Any] = json.loads(json.dumps(about, default=str))
     return found
+
+
+def _is_total(value: Any) -> bool:
+    """Whether a value can be a total: an integer, not longer than those of a state, or a finite float."""
+    return value.bit_length() <= MOST_BITS if type(value) is int else type(value) is float and math.isfinite(value)
 
 
 def _flat(about: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

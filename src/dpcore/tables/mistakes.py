@@ -116,7 +116,7 @@ class Mistake:
 
     def sentence(self, place: str) -> str:
         """The mistake at a place, as a door calls it; "" is for a text that names it."""
-        shown = "" if self.value is NO_VALUE else f" = {reprlib.repr(self.value)}"
+        shown = "" if self.value is NO_VALUE else f" = {_shown(self.value)}"
         words = ", ".join(map(repr, self.allowed))
         match self.rule:
             case "unknown key":
@@ -157,6 +157,14 @@ class PlacedError(ValueError):
     def __init__(self, *path: int | str, text: str, about: str = "") -> None:
         self.path, self.text, self.about = path, text, about
         super().__init__(text)
+
+
+def _shown(value: object) -> str:
+    """A value in a message."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python does not write down an integer of thousands of digits
+        return "…"
 
 
 def listed(lines: Iterable[str]) -> str:

@@ -38,7 +38,7 @@ def check_regular(path: Location, key: str) -> None:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         return  # Making the file will show whether it can be made.
-    except OSError as error:
+    except (OSError, ValueError) as error:  # a name with a zero in it is a ValueError
         raise StorageError(f"{key} = {str(path)!r} cannot be inspected{reason(error)}") from None
     if not stat.S_ISREG(mode):
         kind = next((name for is_kind, name in KINDS if is_kind(mode)), "no regular file")
@@ -63,7 +63,11 @@ def output_place(path: str | Path, key: str) -> Location:
     if address is not None:
         return address
     place = Path(path)
-    if place.is_symlink():
+    try:
+        is_link = place.is_symlink()
+    except OSError as error:  # a name that is too long for the system, or a folder that may not be looked into
+        raise StorageError(f"{key} = {str(path)!r} cannot be inspected{reason(error)}") from None
+    if is_link:
         raise JobError(f"{key} = {str(path)!r} is a symbolic link; name the file itself")
     check_regular(place, key)
     return place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # The least float64 has 751 digits and a spend may count 10^18 uses: an amount that needs more than 2000 digits is not valid.
 _DIGITS = Context(prec=2000, Emin=-(10**6), Emax=10**6, traps=[Inexact])
 ZERO = Fraction(0)
+_WRITTEN = re.compile(r"[0-9]{1,2001}(?:\.[0-9]{1,2001})?(?:[Ee][+-]?[0-9]{1,4})?", re.ASCII)
 _SMALLEST = Decimal("1e-400")
 """Nearer to 0 than any other float64. Smaller numbers round as this one does."""
 
@@ -114,11 +116,10 @@ def _text(exact: Fraction | None) -> str | None:
     return None if exact is None else str(_DIGITS.divide(Decimal(exact.numerator), Decimal(exact.denominator)))
 
 
-def amount_in_file(text: str | None) -> Fraction | None:
-    """Parse one part of an amount. Raises ValueError for text that is no number or is negative."""
+def amount_in_file(text: object) -> Fraction | None:
+    """Parse one part of an amount. Raises ValueError for what is no number as `Amount.texts` writes it: bounded in length and exponent."""
     if text is None:
         return None
-    exact = Fraction(text)
-    if exact < 0:
-        raise ValueError(text)
-    return exact
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text):
+        raise ValueError("an amount that no ledger has written")
+    return Fraction(text)

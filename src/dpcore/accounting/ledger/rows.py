@@ -24,18 +24,17 @@ from dpcore._version import __version__
 from dpcore.accounting.ledger import commitments, database
 from dpcore.accounting.ledger.amounts import NOTHING, Amount, amount_in_file
 from dpcore.accounting.ledger.spender import host_name, user_name
+from dpcore.accounting.ledger.spends import Kind
 from dpcore.accounting.ledger.states import START, State, after
-from dpcore.privacy import written_up
+from dpcore.privacy import Relation, written_up
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterable, Iterator, Sequence
 
-    from dpcore.accounting.ledger.spends import Kind
     from dpcore.accounting.ledger.states import Event
-    from dpcore.privacy import Relation
 
-STATES = frozenset(get_args(State))
+STATES, KINDS, RELATIONS = (frozenset(get_args(each)) for each in (State, Kind, Relation))
 
 READ_HEADER = "SELECT identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest FROM ledger"
 WRITE_HEADER = """INSERT INTO ledger (one, identity, kind, epsilon, delta, rho, relation, unit, dataset, created, version, digest)
@@ -130,7 +129,15 @@ def read_header(connection: sqlite3.Connection, path: Path) -> Header:
     if row is None or _digest("", row[:-1]) != row[-1]:
         raise database.damaged(path)
     name, kind, *amounts, relation, unit, dataset, _, _, digest = row
-    epsilon, delta, rho = map(amount_in_file, amounts)
+    try:
+        epsilon, delta, rho = map(amount_in_file, amounts)
+    except ValueError as error:
+        raise database.damaged(path) from error
+    texts = (name, unit) if dataset is None else (name, unit, dataset)
+    if kind not in KINDS or relation not in RELATIONS or not all(isinstance(each, str) for each in texts):
+        raise database.damaged(path)
+    if (epsilon if kind == "basic" else rho) is None:
+        raise database.damaged(path)
     return Header(kind, Amount(epsilon, delta or NOTHING.delta, rho), relation, unit, dataset, name, digest)
 
 
@@ -152,16 +159,16 @@ def check_spends(connection: sqlite3.Connection, path: Path, header: Header, bef
             digest = _digest(digest, row)
             if digest != said or row[0] != at + 1:
                 raise database.damaged(path)
-            at, total = row[0], total + _amount(row[3:6])
+            at, total = row[0], total + _amount(row[3:6], header.kind)
     except (ArithmeticError, ValueError, TypeError) as error:
         raise database.damaged(path) from error
     return Checked(at, digest, total)
 
 
-def _amount(texts: Sequence[str | None]) -> Amount:
+def _amount(texts: Sequence[str | None], kind: Kind) -> Amount:
     epsilon, delta, rho = map(amount_in_file, texts)
-    if delta is None:
-        raise ValueError(delta)
+    if delta is None or (epsilon if kind == "basic" else rho) is None:  # which would count as nothing
+        raise ValueError("a part that the ledger counts is missing")
     return Amount(epsilon, delta, rho)
 
 
@@ -244,7 +251,13 @@ def sealed_outputs(connection: sqlite3.Connection, path: Path) -> dict[int, Outp
         before = found.get(number, Outputs())
         if _digest_of_sealed(row) != said or place != len(before.files):
             raise database.damaged(path)
-        file = SealedFile(Path(os.fsdecode(temporary)), location_of(os.fsdecode(name)), sha256)
+        try:
+            hidden, shown = (os.fsdecode(each) for each in (temporary, name))
+            file = SealedFile(Path(hidden), location_of(shown), sha256)
+        except (ValueError, TypeError) as error:  # those of SealedFile are of these classes, too
+            raise database.damaged(path) from error
+        if "\0" in hidden or "\0" in shown:  # which no name of a file holds
+            raise database.damaged(path)
         found[number] = Outputs((*before.files, file), (*before.replaces, replaces), bool(overwrite))
         numbers[number] = files
     if any(numbers[number] != len(outputs.files) for number, outputs in found.items()):

@@ -257,6 +257,13 @@ class RunningTotalEstimator(Estimator):
             states.append(state.written())
         return states, answers, totals
 
+    def can_go_on(self, kept: Any, step: int) -> bool:
+        try:
+            states = [self.mechanism.way.begin(each) for each in kept]
+        except (ValueError, TypeError):
+            return False
+        return len(states) == self.groups and all(state.step == step for state in states)
+
     def of_step(self, totals: list[Any]) -> dict[str, list[Any]]:
         step = self.section.step_of_series.number
         around = [list(around_total(each, self.mechanism, step, self.section.confidence)) for each in totals]

@@ -354,6 +354,8 @@ def _opened(job: JobFile) -> Ledger | None:
         ledger = accounting.Ledger(path)
     except FileNotFoundError:
         raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, path)}") from None
+    except OSError as error:
+        raise StorageError(f"{error.filename or path}: {error.strerror or 'the ledger cannot be read'}") from None
     differences = _differences(job, ledger)
     if differences:
         another = Path(path)

@@ -86,14 +86,14 @@ def as_written(schema: pa.Schema) -> pa.Schema:
         return schema
     try:
         listed = {field["name"]: field["metadata"] for field in json.loads(said)["fields"]}
-        noisy = {name: each for name, each in listed.items() if isinstance(each.get(KEY.decode()), str)}
-        whole = {each[TABLE] for each in noisy.values()}
-    except (ValueError, KeyError, TypeError, AttributeError):  # of another program
+        noisy = {name: each[KEY.decode()].encode() for name, each in listed.items() if isinstance(each.get(KEY.decode()), str)}
+        whole = {listed[name][TABLE].encode() for name in noisy}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):  # of another program
         return schema
     for position, field in enumerate(schema):
         if field.name in noisy:
-            schema = schema.set(position, field.with_metadata({KEY: noisy[field.name][KEY.decode()].encode()}))
-    return schema.with_metadata({KEY: whole.pop().encode()}) if len(whole) == 1 else schema
+            schema = schema.set(position, field.with_metadata({KEY: noisy[field.name]}))
+    return schema.with_metadata({KEY: whole.pop()}) if len(whole) == 1 else schema
 
 
 def sidecar_path(output: Where) -> Where:

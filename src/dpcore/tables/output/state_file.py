@@ -114,14 +114,20 @@ class StateFile:
             raise JobError(f"{self} has another name (a hard link), under which it stays when it is wiped: remove that name")
 
     def _checked(self, content: bytes) -> dict[str, Any]:
+        state: dict[str, Any] | None = None
         try:
             found = json.loads(content)
-            digest = found.pop("digest")
-        except (ValueError, RecursionError, AttributeError, KeyError, TypeError):
-            found, digest = None, None
-        if not isinstance(found, dict) or digest != _digest(found):
-            raise StorageError(f"{self} is damaged: it was cut, edited or not written by dpcore. {NEWEST}")
-        return found
+            if isinstance(found, dict) and found.pop("digest", None) == _digest(found):
+                state = found
+        except (ValueError, RecursionError):
+            state = None
+        if state is None:
+            raise self.damaged()
+        return state
+
+    def damaged(self) -> StorageError:
+        """The error for a content that dpcore did not write."""
+        return StorageError(f"{self} is damaged: it was cut, edited or not written by dpcore. {NEWEST}")
 
     def __enter__(self) -> Self:
         """Make its folder, and keep other runs from it until the end."""
