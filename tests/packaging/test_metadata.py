@@ -28,6 +28,7 @@ EXTRAS = {
         "test",
         "test-tools",
         "test-stores",
+        "test-fuzz",
         "test-spark35",
         "packaging",
         "docs",

@@ -360,7 +360,7 @@ def test_in_python(place):
         verify(place.target, b"x")
     with pytest.raises(StorageError, match="no such file"):
         verify(place.target, place.folder / "none.key")
-    with pytest.raises(StorageError, match="cannot read .*No such file"):
+    with pytest.raises(StorageError, match=r"cannot read .*No such file"):
         verify(place.target.with_name("none.json"), place.key)
 
 
