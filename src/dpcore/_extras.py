@@ -32,7 +32,7 @@ UNKNOWN = (2**31,)
 
 
 def lacking(extra: str) -> list[str]:
-    """Say which packages of an extra are not installed, and which are too old; nothing if the extra is complete."""
+    """List which packages of an extra are not installed, and which are too old; nothing if the extra is complete."""
     absent = _absent(extra)
     old = outdated(*(name for name in PACKAGES[extra] if name not in absent))
     return [*([f"not installed: {', '.join(absent)}"] if absent else []), *old.values()]

@@ -38,7 +38,6 @@ OF_ONE_RUN = ("input", "output", "ledger", "testing", "column", "query", "privac
 """Keys of a job that they may have, or of which a part is compared. All others are those of the series."""
 LIMITS = ("max_epsilon", "max_delta", "accounting")
 """What the job may spend; what it spends is in its query."""
-ABSENT = object()
 ENDED = "Begin another series, which is paid for anew: give its query another name, and a state of its own"
 
 
@@ -166,7 +165,7 @@ class Series:
         if known == self._about:
             return
         new, old = _flat(self._about), _flat(known)
-        key = next(key for key in (*new, *old) if new.get(key, ABSENT) != old.get(key, ABSENT))
+        key = next(key for key in (*new, *old) if (key in new, new.get(key)) != (key in old, old.get(key)))
         said, had = (json.dumps(values[key]) if key in values else "nothing" for values in (new, old))
         raise JobError(
             f"{key} = {said}, but the series of {self._file} was begun with {had}: one job has one state. Set it back, or name another "
@@ -174,11 +173,12 @@ class Series:
         )
 
     def _check_shape(self) -> None:
-        """Raise `StorageError` unless the state has what this version writes: whoever writes the file can make its digest."""
+        """Raise `StorageError` unless the state has what this version writes: any program that writes the file can make its digest."""
         state, made = self._state, self._state.get("step")
-        is_step = type(made) is int and 1 <= made <= self._step.steps
+        if type(made) is not int or not 1 <= made <= self._step.steps:
+            raise self._file.damaged()
         texts, totals = [state.get(key) for key in ("label", "before", "chain")], state.get("totals")
-        if not is_step or not all(isinstance(each, str) for each in texts) or not isinstance(totals, list):
+        if not all(isinstance(each, str) for each in texts) or not isinstance(totals, list):
             raise self._file.damaged()
         if len(totals) != self._estimator.groups or not all(map(_is_total, totals)):
             raise self._file.damaged()

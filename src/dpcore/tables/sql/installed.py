@@ -1,4 +1,4 @@
-"""DuckDB, which expressions and groups that only the data know need and nothing else; or why it cannot be used here."""
+"""Whether DuckDB can be used here, which only expressions need, and groups that only the data know; or why not."""
 
 from __future__ import annotations
 
