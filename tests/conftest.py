@@ -25,7 +25,9 @@ EXTRAS = {
     "pyarrow click rich pydantic duckdb clarabel dp_accounting": "packaging/test_docstrings* packaging/test_documents*",
     "build.__main__": "packaging/test_distributions*",  # a folder may have the name alone
     "clarabel": "api/bench/* api/reproduce/* api/minimax/* */test_minimax_*",
-    "dp_accounting": "api/accounting/test_pld*",
+    "dp_accounting": "api/accounting/test_pld* api/accounting/test_dp_events*",
+    "sklearn": "interop/test_sklearn*",
+    "pyarrow pydantic pandas polars duckdb narwhals": "interop/test_wrapped_frames*",
     "z3": "kernels/test_address_proof*",
     # `make test-interop` has an environment for each of these.
     "pyarrow": "interop/test_arrow* interop/test_polars* interop/test_pandas* interop/test_duckdb*",

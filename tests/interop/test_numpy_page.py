@@ -21,7 +21,7 @@ ITEMS = list(benchmarks(Plan(size=20_000, largest=20_000, cores=1, quick=True)))
 
 @pytest.mark.source_tree
 def test_programs_of_the_page_run() -> None:
-    before, after, more = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    before, after, more, *_ = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     for program in (before, after + more):
         done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=100)
         assert done.stdout.startswith("500 [0, 1, 2, 3, 4, 5, 6, 7]")

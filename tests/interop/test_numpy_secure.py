@@ -24,7 +24,7 @@ import pytest
 from dpcore._backend.levels import AES256, CHACHA20
 from dpcore._kernels import _bitgen, _dispatch
 from dpcore.errors import EntropyError, ParameterError, ParameterTypeError
-from dpcore.interop.numpy import KeyedBitGenerator, SecureBitGenerator
+from dpcore.interop.numpy import KeyedBitGenerator, SecureBitGenerator, SecureRandomState
 from support.kernels import AES_LEVELS, KEY, LEVELS, at_level
 from support.laws import binomial_p_value, p_value
 
@@ -48,11 +48,15 @@ def words(bits: np.random.BitGenerator, n: int) -> list[int]:
         (lambda bits: bits.state, "shows no state"),
         (lambda bits: setattr(bits, "state", {}), "takes no state"),
         (lambda bits: bits.seed_seq, "has no seed sequence"),
-        (pickle.dumps, r"is not pickled or copied.*rng\.spawn\(n\)"),
-        (copy.copy, "is not pickled or copied"),
-        (copy.deepcopy, "is not pickled or copied"),
-        (lambda bits: pickle.dumps(np.random.Generator(bits)), "is not pickled or copied"),
-        (lambda bits: copy.copy(np.random.RandomState(bits)), "shows no state|is not pickled or copied"),
+        (pickle.dumps, r"is not pickled.*rng\.spawn\(n\)"),
+        (lambda bits: pickle.dumps(bits, protocol=2), "is not pickled"),
+        (lambda bits: bits.__getstate__(), "is not pickled"),
+        (lambda bits: pickle.dumps(np.random.Generator(bits)), "is not pickled"),
+        (lambda bits: copy.copy(np.random.RandomState(bits)), r"shows no state.*SecureRandomState\(\)"),
+        (lambda bits: copy.deepcopy(np.random.RandomState(bits)), "shows no state"),
+        (lambda bits: pickle.dumps(SecureRandomState()), "is not pickled"),
+        (lambda bits: SecureRandomState().get_state(), "shows no state"),
+        (lambda bits: SecureRandomState().seed(5), "takes no seed"),
         (lambda bits: bits.__setstate__(({}, None)), "takes no state"),
         (lambda bits: bits.spawn(1.5), "n_children must be an integer"),
     ],

@@ -329,3 +329,37 @@ def test_synthetic_samples_take_unsigned_integers(kind):
         measurement = fast.make_ks_exponential(domain, dp.change_one_distance(), 0.5, bounds=(0, 10), draws=5, bins=4)
         records = np.array([1, 2**63 + 5, 2**64 - 1], np.uint64)
         assert len(measurement(records)) == 5
+
+
+# OpenDP's argument MO
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "measures"),
+    [
+        (fast.make_laplace, {}, ["MaxDivergence", dp.max_divergence]),
+        (fast.make_gaussian, {}, ["ZeroConcentratedDivergence", dp.zero_concentrated_divergence]),
+        (fast.make_gaussian, {"delta": 1e-6}, ["Approximate<MaxDivergence>", lambda: dp.approximate(dp.max_divergence())]),
+    ],
+    ids=["laplace", "gaussian", "gaussian with delta"],
+)
+def test_the_measure_of_the_noise_may_be_named_and_no_other(make, options, measures):
+    name = "laplace" if make is fast.make_laplace else "gaussian"
+    for measure in (None, *(each() if callable(each) else each for each in measures)):
+        made = make(*list_space(name), 2.0, MO=measure, **options)
+        assert str(made.output_measure.type) == measures[0]
+        assert made.map(1.0) == make(*list_space(name), 2.0, **options).map(1.0)
+        assert len(made([1.0, 2.0])) == 2
+    then = fast.then_laplace if make is fast.make_laplace else fast.then_gaussian
+    assert (list_space(name) >> then(2.0, MO=measures[0], **options)).map(1.0) == made.map(1.0)
+    for other in ("SmoothedMaxDivergence", "RenyiDivergence", "MaxDivergences", dp.renyi_divergence(), 1.0, float):
+        with pytest.raises(ParameterError, match="MO must be '"):
+            make(*list_space(name), 2.0, MO=other, **options)
+
+
+def test_a_program_with_opendps_measure_is_served_by_another_module_name():
+    """The call of OpenDP's own constructor, with its argument MO, and ours: same map."""
+    for name, measure in (("laplace", "MaxDivergence"), ("gaussian", "ZeroConcentratedDivergence")):
+        own = getattr(dp.m, f"make_{name}")(*list_space(name), scale=2.0, MO=measure)
+        ours = getattr(fast, f"make_{name}")(*list_space(name), scale=2.0, MO=measure)
+        assert ours.map(1.5) == own.map(1.5)

@@ -265,16 +265,22 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop" / "opendp.md"
 @pytest.mark.source_tree
 def test_programs_of_the_page_run():
     programs = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert len(programs) == 3
-    before, *after = programs
-    for program in (before, "".join(after)):
-        done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=300)
-        count, total = (int(line.split()[1]) for line in done.stdout.splitlines()[:2])
+    said = [
+        subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True, timeout=300).stdout
+        for program in programs
+    ]
+    own, ours, counts, *contexts = said
+    assert own == "5000 0.5\n"
+    assert ours == own + "(200, 200) 0.5\n"
+    assert "1e-07" in counts
+    for answers in contexts:
+        count, total = (int(line.split()[1]) for line in answers.splitlines())
         assert abs(count - 500) < 100
         assert abs(total - 22250) < 8000
-    lines, more = before.splitlines(), after[0].replace("dpcore_", "").replace(', "honest-but-curious"', "").splitlines()
+    lines, more = programs[3].splitlines(), programs[4].replace("dpcore_", "").replace(', "honest-but-curious"', "").splitlines()
     assert [line for line in more if line and line not in lines] == ["from dpcore.interop import opendp", "opendp.install()"]
-    assert re.search(r"\(200, 200\)$", done.stdout.strip())
+    lines, more = programs[0].splitlines(), programs[1].replace(', "honest-but-curious"', "").replace("opendp.make", "dp.m.make")
+    assert [line for line in more.splitlines()[:7] if line not in lines] == ["import numpy as np", "from dpcore.interop import opendp"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")

@@ -24,6 +24,7 @@ EXTRAS = {
         "spark",
         "spark35",
         "delta",
+        "sklearn",
         "all",
         "test",
         "test-tools",

@@ -126,6 +126,7 @@ ALLOWED = {
     "interop/opacus/_bounds.py": {"inflation()": CACHE},
     "interop/opacus/_optimizers.py": {"_scale()": CACHE},
     "interop/pandas.py": {"PEER": CONSTANT, "ARROW": CONSTANT},
+    "interop/sklearn/__init__.py": {"PEER": CONSTANT, "_found": CONSTANT},
     "interop/smartnoise.py": {
         "PEER": CONSTANT,
         "_INSTALLATION": "what install() has replaced, under its own lock",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         zcdp_epsilon,
         zcdp_rho,
     )
+    from dpcore.accounting.dp_events import from_dp_event, to_dp_event
     from dpcore.accounting.gaussian_privacy import GaussianPrivacy, gdp, gdp_delta, gdp_epsilon, gdp_mu, mu_gaussian, mu_pure
     from dpcore.accounting.ledger import Budget, Entry, Ledger, Reservation
     from dpcore.accounting.loss_distributions import LossDistribution, pld
@@ -47,6 +48,7 @@ else:
             "concentrated": (
                 "rho_bounded_range rho_gaussian rho_laplace rho_pure zcdp_delta zcdp_discrete_gaussian_scale zcdp_epsilon zcdp_rho"
             ),
+            "dp_events": "from_dp_event to_dp_event",
             "gaussian_privacy": "GaussianPrivacy gdp gdp_delta gdp_epsilon gdp_mu mu_gaussian mu_pure",
             "ledger": "Budget Entry Ledger Reservation",
             "loss_distributions": "LossDistribution pld",
@@ -82,6 +84,7 @@ __all__ = [
     "discrete_gaussian_delta",
     "epsilon_for_delta",
     "exact_discrete_gaussian_scale",
+    "from_dp_event",
     "gaussian_delta",
     "gdp",
     "gdp_delta",
@@ -103,6 +106,7 @@ __all__ = [
     "shuffled",
     "shuffled_delta",
     "shuffled_local_epsilon",
+    "to_dp_event",
     "zcdp_delta",
     "zcdp_discrete_gaussian_scale",
     "zcdp_epsilon",

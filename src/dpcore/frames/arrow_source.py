@@ -227,3 +227,34 @@ def _table_of(relation: Any) -> pa.Table:
 
 def _reader_of(relation: Any, rows: int) -> pa.RecordBatchReader:
     return (getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch)(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class IbisSource:
+    """A table expression of Ibis. The columns that a job reads are evaluated once for each job, after it was charged.
+
+    Attributes
+    ----------
+    table : ibis.Table
+        The expression.
+    name : str
+        For messages.
+    """
+
+    table: Any = field(repr=False)
+    name: str = "Ibis table"
+    native: str = "arrow"
+    is_snapshot: bool = True
+
+    def info(self) -> FileInfo:
+        """The schema, which Ibis knows without reading a row."""
+        return FileInfo(tuple(self.table.columns), read_schema(self.table.schema().to_pyarrow()), None)
+
+    def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows of some columns, in batches of at most so many."""
+        yield from self.evaluated(names).batches(names, rows)
+
+    def evaluated(self, names: Sequence[str]) -> FrameSource:
+        """These columns in memory, through Ibis' Arrow stream."""
+        stream = pa.RecordBatchReader.from_stream(self.table.select(list(names)))
+        return ArrowSource(stream.read_all(), self.name, is_snapshot=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from dpcore._extras import words_of_old
 from dpcore.errors import ParameterError, ParameterTypeError
-from dpcore.frames.arrow_source import ArrowSource, LazySource, PolarsSource, RelationSource
+from dpcore.frames.arrow_source import ArrowSource, IbisSource, LazySource, PolarsSource, RelationSource
 from dpcore.frames.source import ADAPTERS
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ MOST_RECORDS = 1 << 16
 """Rows of a public frame that are read at a time."""
 
 TAKEN = (
-    "a DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, an object with "
-    "__arrow_c_stream__, or the path of a file, a folder or a glob"
+    "a DataFrame of pandas or polars, a LazyFrame, a Table, RecordBatch or Dataset of pyarrow, a relation of DuckDB, a frame of Narwhals, "
+    "a table of Ibis, an object with __arrow_c_stream__, or the path of a file, a folder or a glob"
 )
 ONCE = (
     "frame must be read twice, once to choose the rows of each unit, and {what} gives its rows once; to hold them in memory, pass {instead}"
@@ -44,6 +44,11 @@ def source_of(frame: object, name: str = "frame") -> FrameSource | str:
     """
     if isinstance(frame, str | os.PathLike):
         return str(Path(os.fsdecode(frame)).expanduser()) if os.fsdecode(frame).startswith("~") else os.fsdecode(frame)
+    if isinstance(frame, _class("narwhals", "Series")):
+        raise ParameterTypeError(f"{name} must be a table, got a Series of Narwhals; use {name}.to_frame()")
+    if isinstance(frame, (_class("narwhals", "DataFrame"), _class("narwhals", "LazyFrame"))):
+        given: Any = frame
+        return source_of(given.to_native(), name)  # which is read by its own rules: its stream may let one cell decide the type of others
     _check_is_known(frame)
     adapted = (adapter(frame) for adapter in ADAPTERS)
     found = (
@@ -51,6 +56,7 @@ def source_of(frame: object, name: str = "frame") -> FrameSource | str:
         or _of_pandas(frame)
         or _of_polars(frame)
         or _of_duckdb(frame)
+        or _of_ibis(frame)
         or _of_arrow(frame)
     )
     if found is not None:
@@ -73,9 +79,10 @@ def is_frame(value: object) -> bool:
     """Whether a value is a frame in memory, and no list of values."""
     if isinstance(value, str | bytes | list | tuple | Mapping | os.PathLike):
         return False
-    if isinstance(value, (_class("polars", "Series"), _class("pandas", "Series"), _class("pyarrow", "ChunkedArray"))):
+    columns = (_class("polars", "Series"), _class("pandas", "Series"), _class("pyarrow", "ChunkedArray"), _class("narwhals", "Series"))
+    if isinstance(value, columns):
         return False
-    is_known = isinstance(value, (_class("pandas", "DataFrame"), _class("polars", "LazyFrame")))
+    is_known = isinstance(value, (_class("pandas", "DataFrame"), _class("polars", "LazyFrame"), _class("narwhals", "LazyFrame")))
     return is_known or hasattr(type(value), "__arrow_c_stream__")
 
 
@@ -134,6 +141,10 @@ def _of_polars(frame: object) -> FrameSource | None:
 
 def _of_duckdb(frame: object) -> FrameSource | None:
     return RelationSource(frame) if isinstance(frame, _class("duckdb", "DuckDBPyRelation")) else None
+
+
+def _of_ibis(frame: object) -> FrameSource | None:
+    return IbisSource(frame) if isinstance(frame, _class("ibis.expr.types", "Table")) else None
 
 
 def _of_arrow(frame: object) -> FrameSource | None:

@@ -1,10 +1,11 @@
-"""Private inference: means, sparse means, quantiles, regression, tests of distributions, and answers to adaptively chosen queries.
+"""Private inference: means, covariances, quantiles, regression, tests of distributions, and answers to adaptively chosen queries.
 
 Neighbouring data sets differ by the value of one record; the number of records is public. Sums are exact (`dpcore.sums`), so the
 sensitivities hold for the computed numbers. docs/inference.md has a guide.
 """
 
 from dpcore.inference.adaptive import AdaptiveQueries
+from dpcore.inference.covariances import CovarianceEstimate, covariance
 from dpcore.inference.distribution_tests import (
     TestOutcome,
     identity_test,
@@ -24,6 +25,7 @@ from dpcore.inference.regression import RegressionEstimate, linear_regression
 
 __all__ = [
     "AdaptiveQueries",
+    "CovarianceEstimate",
     "FunctionalEstimate",
     "MeanEstimate",
     "MeanLowerBound",
@@ -31,6 +33,7 @@ __all__ = [
     "RegressionEstimate",
     "SparseMeanEstimate",
     "TestOutcome",
+    "covariance",
     "functional_regression",
     "generalization_error",
     "identity_test",

@@ -20,17 +20,21 @@ FLUSH = 1 << (62 - 53)
 """Blocks whose sums fit into an int64."""
 MOST_COLUMNS = 1 << 12
 _BLOCK_ITEMS = 1 << 21
+_LARGEST = np.finfo(np.float64).max
 
 Array = npt.NDArray[Any]
 
 
-def cross_products(x: Array, y: Array, x_radius: float, y_radius: float) -> ExactSum:
-    """The upper triangle of X'X row by row, X'y and y'y of the quantised rows, exactly; raises `DataError` at NaN."""
+def cross_products(x: Array, y: Array, x_radius: float, y_radius: float, *, center: Array | None = None, name: str = "x") -> ExactSum:
+    """The upper triangle of X'X row by row, X'y and y'y of the quantised rows, exactly; raises `DataError` at NaN.
+
+    Rows are clipped and rounded as distances from `center`, if there is one. `name` is what messages call them.
+    """
     d = x.shape[1]
     high, part = np.zeros((d + 1, d + 1), np.int64), np.zeros((d + 1, d + 1), np.int64)
     block = min(BLOCK, max(256, _BLOCK_ITEMS // (d + 1)))
     for count, start in enumerate(range(0, len(x), block), 1):
-        rows = _rows(x[start : start + block], x_radius, start)
+        rows = _rows(x[start : start + block], x_radius, start, center, name)
         joined = np.column_stack([rows, _responses(y[start : start + block], y_radius, start)])
         part += (joined.T @ joined).astype(np.int64)
         if count % FLUSH == 0:
@@ -44,10 +48,13 @@ def cross_products(x: Array, y: Array, x_radius: float, y_radius: float) -> Exac
     return ExactSum(upper, nothing, 1.0, len(x), -bound, bound) + ExactSum(lower, nothing, 1.0, 0, -bound, bound)
 
 
-def _rows(x: Array, radius: float, start: int) -> npt.NDArray[np.float64]:
+def _rows(x: Array, radius: float, start: int, center: Array | None, name: str) -> npt.NDArray[np.float64]:
     """Rows clipped to the ball of this radius and rounded to integers, K for the radius; a function of each row alone."""
-    rows = np.clip(x.astype(np.float64), -np.finfo(np.float64).max, np.finfo(np.float64).max)
-    _refuse_nan("x", rows, start)
+    rows = np.clip(x.astype(np.float64), -_LARGEST, _LARGEST)
+    _refuse_nan(name, rows, start)
+    if center is not None:
+        with np.errstate(all="ignore"):
+            rows = np.clip(rows - center, -_LARGEST, _LARGEST)
     largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), radius)
     # Rounding moves a row by at most √d/2; one step more covers the floats on the way.
     room = RADIUS - math.sqrt(x.shape[1]) / 2 - 1

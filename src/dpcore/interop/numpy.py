@@ -6,7 +6,7 @@ Give one to `numpy.random.Generator`, `numpy.random.default_rng` or `numpy.rando
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any, NoReturn, Self, SupportsIndex
 
 import numpy as np
 
@@ -16,12 +16,16 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.interop._peers import Peer
 from dpcore.rng import KEY_BYTES, SecureRandom
 
-__all__ = ["PEER", "KeyedBitGenerator", "SecureBitGenerator"]
+__all__ = ["PEER", "KeyedBitGenerator", "SecureBitGenerator", "SecureRandomState"]
 
 PEER = Peer(module="numpy", distribution="numpy", tested=("1.26", "2"), extra="all")
 """NumPy, and the versions that the tests ran with."""
 
 _JUMP = 1 << 64
+NOT_PICKLED = (
+    "is not pickled, because two generators would draw the same words. Make one in each process: SecureBitGenerator(), or rng.spawn(n) for "
+    "several. A copy in this process is a fresh one"
+)
 
 
 class SecureBitGenerator(np.random.BitGenerator):
@@ -34,12 +38,13 @@ class SecureBitGenerator(np.random.BitGenerator):
     Parameters
     ----------
     seed : None
-        There is no seed. NumPy's own classes have the parameter, so that it is here to be refused.
+        There is no seed. NumPy's own classes have the parameter, so that it is here to be refused. What a `SecureBitGenerator` has in the
+        place of a seed sequence is taken, as SciPy makes children of it: it holds nothing, and the child is a fresh generator.
 
     Raises
     ------
     ParameterTypeError
-        If `seed` is not None.
+        If `seed` is a seed.
     EntropyError
         If the operating system gives no randomness.
 
@@ -49,7 +54,8 @@ class SecureBitGenerator(np.random.BitGenerator):
     which the first four are the next key. A key is overwritten when its words are made, and a word when it is used, so that memory never
     leads back to what was drawn. A forked process shares no word with its parent, even if the fork comes in the middle of a buffer: it
     takes keys of its own from the operating system before its first word. If there are none, it ends with a message (`abort`), because
-    NumPy has no way to report an error there. Threads never share a word, with NumPy's lock and without.
+    NumPy has no way to report an error there. Threads never share a word, with NumPy's lock and without. A copy, shallow or deep, is a new
+    generator with keys of its own: it never draws the words of the original. There is no pickle.
 
     Cost: 9 KiB of memory, two keys of the operating system when it is made, and about 3 ns a word in the thread that draws first. Other
     threads need about 3 ns more.
@@ -69,8 +75,8 @@ class SecureBitGenerator(np.random.BitGenerator):
 
     _bits: SecureBits
 
-    def __init__(self, seed: None = None) -> None:
-        if seed is not None:
+    def __init__(self, seed: Any = None) -> None:
+        if seed is not None and not isinstance(seed, np.random.bit_generator.SeedlessSeedSequence):
             _refuse("takes no seed: its words come from the operating system. For draws that repeat, use KeyedBitGenerator(seed)")
         super().__init__(np.random.bit_generator.SeedlessSeedSequence())  # type: ignore[arg-type]
         if not hasattr(self, "_bits"):  # a second call of __init__ has nothing to change
@@ -81,7 +87,10 @@ class SecureBitGenerator(np.random.BitGenerator):
     @property
     def state(self) -> NoReturn:
         """Refused: a state tells what will be drawn."""
-        _refuse("shows no state, because anyone who has it can foresee what is drawn. For a state, use KeyedBitGenerator(seed)")
+        _refuse(
+            "shows no state, because anyone who has it can foresee what is drawn. For a state, use KeyedBitGenerator(seed); for a "
+            "RandomState that can be copied, use SecureRandomState()"
+        )
 
     @state.setter
     def state(self, value: Mapping[str, Any]) -> NoReturn:  # noqa: ARG002
@@ -114,14 +123,88 @@ class SecureBitGenerator(np.random.BitGenerator):
         """
         return [type(self)() for _ in range(check_integer("n_children", n_children, low=0))]
 
-    def __reduce__(self) -> NoReturn:
-        _refuse(
-            "is not pickled or copied, because two generators would draw the same words. Make one in each process: SecureBitGenerator(), "
-            "or rng.spawn(n) for several"
-        )
+    def __copy__(self) -> Self:
+        return type(self)()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)()
+
+    def __reduce__(self) -> tuple[Callable[..., SecureBitGenerator], tuple[_Unpickled], None]:  # type: ignore[override]
+        # what a Generator of NumPy 1.26 takes apart to copy itself; a pickle of it fails at its only argument
+        return _fresh, (_Unpickled(type(self)),), None
 
     def __getstate__(self) -> NoReturn:
-        self.__reduce__()
+        _refuse(NOT_PICKLED)
+
+
+class _Unpickled:
+    """The class of a generator, which can be copied and not pickled."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self, kind: type[SecureBitGenerator]) -> None:
+        self.kind = kind
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        _refuse(NOT_PICKLED)
+
+
+def _fresh(made_from: _Unpickled) -> SecureBitGenerator:
+    return made_from.kind()
+
+
+class SecureRandomState(np.random.RandomState):
+    """A `numpy.random.RandomState` that draws from a `SecureBitGenerator`, and whose copies draw from others.
+
+    Libraries that know no `Generator`, such as scikit-learn, take it as a `random_state`: `clone`, `cross_val_score` and `copy.deepcopy`
+    get a fresh one. It has no seed, no state and no pickle. **Do not use its samplers for noise that you release.**
+
+    Raises
+    ------
+    ParameterTypeError
+        If it is asked for a state, given one, or pickled.
+    EntropyError
+        If the operating system gives no randomness.
+
+    Notes
+    -----
+    Guarantee: that of `SecureBitGenerator`, but for one number: a RandomState keeps every second normal number, and a forked child has the
+    same one. Make a new one in the child.
+
+    Cost: that of a `SecureBitGenerator`.
+
+    Examples
+    --------
+    >>> import copy
+    >>> from dpcore.interop.numpy import SecureRandomState
+    >>> state = SecureRandomState()
+    >>> copy.deepcopy(state).randint(2**62) == state.randint(2**62)
+    False
+    """
+
+    def __init__(self) -> None:
+        super().__init__(SecureBitGenerator())
+
+    def __copy__(self) -> Self:
+        return type(self)()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)()
+
+    def __reduce__(self) -> NoReturn:
+        raise ParameterTypeError(
+            "a SecureRandomState is not pickled, because two would draw the same words. Make one in each process; a copy is a fresh one"
+        )
+
+    def seed(self, seed: Any = None) -> NoReturn:  # noqa: ARG002
+        """Refused: there is no seed."""
+        raise ParameterTypeError("a SecureRandomState takes no seed. For draws that repeat, use RandomState(KeyedBitGenerator(seed))")
 
 
 class KeyedBitGenerator(np.random.BitGenerator):

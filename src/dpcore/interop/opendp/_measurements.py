@@ -84,6 +84,23 @@ def check_features() -> None:
         )
 
 
+def check_measure(MO: Any, own: str) -> None:
+    """Raise unless OpenDP's argument `MO` is left out, or is the measure of the noise itself, as a type or as an object."""
+    if MO is None:
+        return
+    from opendp.mod import Measure
+    from opendp.typing import RuntimeType
+
+    try:
+        given = MO.type if isinstance(MO, Measure) else RuntimeType.parse(MO)
+    except Exception:
+        given = None
+    if given != RuntimeType.parse(own):
+        raise ParameterError(
+            f"MO must be {own!r}, the measure in which this noise has its loss, got {MO!r}; for another, chain a conversion of OpenDP"
+        )
+
+
 def make(space: Space, measure: Measure, draw: Callable[[Any], Any], privacy_map: Callable[[Any], Any], released: str) -> Measurement:
     """Make a measurement; `released` is OpenDP's name of the type of its answers."""
     from opendp.measurements import make_user_measurement

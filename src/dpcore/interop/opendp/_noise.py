@@ -13,7 +13,7 @@ from dpcore import noise
 from dpcore._validation import check_real
 from dpcore.errors import DataError, ParameterError
 from dpcore.interop.opendp._losses import gaussian_loss, proportional, quadratic
-from dpcore.interop.opendp._measurements import check_features, make, peer, then
+from dpcore.interop.opendp._measurements import check_features, check_measure, make, peer, then
 from dpcore.interop.opendp._spaces import DTYPES, FLOATS, INTEGER_RANGES, INTEGERS, Space, read_space
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _MIDDLE = 2**63
 _LEAST_INTEGER_SCALE = math.nextafter(noise.DISCRETE_SCALE[0], 1.0)
 
 
-def make_laplace(input_domain: Domain, input_metric: Metric, scale: float, *, as_array: bool = False) -> Measurement:
+def make_laplace(input_domain: Domain, input_metric: Metric, scale: float, *, as_array: bool = False, MO: Any = None) -> Measurement:
     r"""Make a measurement that adds Laplace noise: continuous to floats, discrete to integers.
 
     Parameters
@@ -38,6 +38,8 @@ def make_laplace(input_domain: Domain, input_metric: Metric, scale: float, *, as
         b, in [0, 2^960]; integers are released with at most 2^40. 0 adds nothing, and has the loss ∞ that OpenDP gives it.
     as_array : bool, default False
         Whether the answer to a list is an array of NumPy, which OpenDP passes on without looking into it.
+    MO : str or Measure, optional
+        OpenDP's argument, so that a program can keep it: "MaxDivergence" or ``max_divergence()``. Others are refused.
 
     Returns
     -------
@@ -67,12 +69,13 @@ def make_laplace(input_domain: Domain, input_metric: Metric, scale: float, *, as
     0.5
     """
     space = _read(input_domain, input_metric, "L1Distance")
+    check_measure(MO, "MaxDivergence")
     b = check_scale(scale)
     sampler = noise.laplace if space.atom in FLOATS else noise.discrete_laplace
     return _make(space, peer().max_divergence(), sampler, b, partial(proportional, scale=b), as_array=as_array)
 
 
-def then_laplace(scale: float, *, as_array: bool = False) -> _PartialConstructor:
+def then_laplace(scale: float, *, as_array: bool = False, MO: Any = None) -> _PartialConstructor:
     """`make_laplace` at the end of a chain: ``space >> then_laplace(scale)``.
 
     Parameters
@@ -80,6 +83,8 @@ def then_laplace(scale: float, *, as_array: bool = False) -> _PartialConstructor
     scale : float
         As in `make_laplace`.
     as_array : bool, default False
+        As in `make_laplace`.
+    MO : str or Measure, optional
         As in `make_laplace`.
 
     Returns
@@ -100,11 +105,11 @@ def then_laplace(scale: float, *, as_array: bool = False) -> _PartialConstructor
     --------
     >>> measurement = space >> dp.t.then_count() >> then_laplace(1.0)  # doctest: +SKIP
     """
-    return then(make_laplace, scale, as_array=as_array)
+    return then(make_laplace, scale, as_array=as_array, MO=MO)
 
 
 def make_gaussian(
-    input_domain: Domain, input_metric: Metric, scale: float, *, delta: float | None = None, as_array: bool = False
+    input_domain: Domain, input_metric: Metric, scale: float, *, delta: float | None = None, as_array: bool = False, MO: Any = None
 ) -> Measurement:
     r"""Make a measurement that adds Gaussian noise: continuous to floats, discrete to integers.
 
@@ -120,6 +125,9 @@ def make_gaussian(
         For floats: the δ, in (0, 1), at which the map gives the ε of the noise itself.
     as_array : bool, default False
         Whether the answer to a list is an array of NumPy, which OpenDP passes on without looking into it.
+    MO : str or Measure, optional
+        OpenDP's argument, so that a program can keep it: "ZeroConcentratedDivergence" or ``zero_concentrated_divergence()``, with `delta`
+        "Approximate<MaxDivergence>" or ``approximate(max_divergence())``. Others are refused.
 
     Returns
     -------
@@ -148,6 +156,7 @@ def make_gaussian(
     0.125
     """
     space = _read(input_domain, input_metric, "L2Distance")
+    check_measure(MO, "ZeroConcentratedDivergence" if delta is None else "Approximate<MaxDivergence>")
     sigma = check_scale(scale)
     sampler = noise.gaussian if space.atom in FLOATS else noise.discrete_gaussian
     dp = peer()
@@ -161,7 +170,7 @@ def make_gaussian(
     return _make(space, dp.approximate(dp.max_divergence()), sampler, sigma, privacy_map, as_array=as_array)
 
 
-def then_gaussian(scale: float, *, delta: float | None = None, as_array: bool = False) -> _PartialConstructor:
+def then_gaussian(scale: float, *, delta: float | None = None, as_array: bool = False, MO: Any = None) -> _PartialConstructor:
     """`make_gaussian` at the end of a chain: ``space >> then_gaussian(scale)``.
 
     Parameters
@@ -171,6 +180,8 @@ def then_gaussian(scale: float, *, delta: float | None = None, as_array: bool = 
     delta : float, optional
         As in `make_gaussian`.
     as_array : bool, default False
+        As in `make_gaussian`.
+    MO : str or Measure, optional
         As in `make_gaussian`.
 
     Returns
@@ -191,7 +202,7 @@ def then_gaussian(scale: float, *, delta: float | None = None, as_array: bool = 
     --------
     >>> measurement = space >> dp.t.then_sum() >> then_gaussian(10.0)  # doctest: +SKIP
     """
-    return then(make_gaussian, scale, delta=delta, as_array=as_array)
+    return then(make_gaussian, scale, delta=delta, as_array=as_array, MO=MO)
 
 
 def _read(domain: Domain, metric: Metric, norm: str) -> Space:
