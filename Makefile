@@ -46,7 +46,7 @@ SPARK_TESTS := $(wildcard tests/spark tests/api/spark)
 .DELETE_ON_ERROR:
 # Two targets that install into one environment at a time would break it.
 .NOTPARALLEL:
-.PHONY: help demo test test-long test-lowest test-wheel planted prove fuzz test-ft test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs dist sanitize tsan stubs format hooks clean
+.PHONY: help demo test test-long test-lowest test-wheel planted prove fuzz test-ft test-aarch64 test-musl test-interop test-spark test-spark4 test-spark35 test-stores ownership bench speed-json speed-table lint docs dist sanitize tsan stubs format hooks clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -183,6 +183,23 @@ test-ft:  ## the default tests on the free-threaded interpreter that PYTHON_FT n
 	{ echo '$(PYTHON_FT) is no free-threaded interpreter'; exit 2; }
 	$(MAKE) $(VENV_FT)/installed-ft PYTHON=$(PYTHON_FT)
 	PYTHON_GIL=0 $(VENV_FT)/bin/python -m pytest -n $(WORKERS) --dist loadfile $(PYTEST_ARGS)
+
+# Programs in C first: their digests must be this machine's. Then the package, if there is a Python to run it.
+# $(1): the machine, $(2): programs, $(3): their packages, $(4): the variable, $(5): what it names.
+define on_other_machine
+	@for program in $(2); do command -v $$program > /dev/null || { echo 'make $@ needs $(3): apt-get install $(3)'; exit 2; }; done
+	$(VENV)/bin/python -m pytest -m "long or not long" -n 0 -k $(1) tests/kernels/test_platforms.py tests/kernels/test_aarch64_entries.py
+	@if [ -n "$($(4))" ]; then PYTHONPATH=tests $(VENV)/bin/python -m machines $(1) "$($(4))" $(PYTEST_ARGS); \
+	else echo '== only programs in C have run: $(4)=... names $(5); see "Other machines" in CONTRIBUTING.md'; fi
+endef
+
+AARCH64_ROOT ?=
+test-aarch64: $(VENV)/installed-test  ## kernels and chosen tests on aarch64, emulated; AARCH64_ROOT names a Debian system for arm64; an hour
+	$(call on_other_machine,aarch64,aarch64-linux-gnu-gcc qemu-aarch64,gcc-aarch64-linux-gnu qemu-user,AARCH64_ROOT,the folder of a Debian system for arm64)
+
+MUSL_PYTHON ?=
+test-musl: $(VENV)/installed-test  ## kernels and the tests of the API on musl; MUSL_PYTHON names a Python that was built with it
+	$(call on_other_machine,musl,musl-gcc,musl-tools,MUSL_PYTHON,a Python that was built with musl)
 
 stubs: $(VENV)/installed-test  ## write what type checkers read of the methods of tables, from the kinds of queries
 	$(VENV)/bin/python tests/support/method_stubs.py src/dpcore/frames/_methods.pyi

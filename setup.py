@@ -35,7 +35,9 @@ KERNELS = Path("src/_kernels")
 HEADERS = [str(p) for p in sorted([*KERNELS.rglob("*.h"), *KERNELS.rglob("*.inc.c"), *KERNELS.rglob("*.pxd"), *KERNELS.rglob("*.pxi")])]
 INCLUDE = [str(KERNELS / "include")]
 MSVC = sys.platform == "win32"
-X86 = platform.machine().lower() in {"x86_64", "amd64"}
+# The processor that the build is for. It is not this machine's where a compiler builds for another one, and _PYTHON_HOST_PLATFORM says so.
+TARGET = sysconfig.get_platform().rsplit("-", 1)[-1].lower()
+X86 = (platform.machine().lower() if TARGET == "universal2" else TARGET) in {"x86_64", "amd64"}
 # `make sanitize`, `make tsan`: instrumented objects, in build folders of their own so that the ordinary ones stay as they are.
 SANITIZERS = {
     "1": ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g"],

@@ -1,78 +1,32 @@
-"""One answer everywhere: a C driver prints digests of all kernels, natively at every level and, where the tools are, as aarch64."""
+"""One answer everywhere: a C driver prints digests of all kernels, natively at every level and, where the tools are, as aarch64 and on
+musl."""
 
 from __future__ import annotations
 
-import platform
-import shutil
-import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from support.toolchains import Toolchain, aarch64, digests, musl
+from support.toolchains import native as native_toolchain
+
 pytestmark = pytest.mark.source_tree
 
-ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "src" / "_kernels"
-COMMON = ["-std=c11", "-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", f"-I{KERNELS / 'include'}"]
-X86_LEVELS = {"x86_v3": ["-march=x86-64-v3", "-maes"], "x86_v4": ["-march=x86-64-v4", "-mprefer-vector-width=512", "-maes", "-mvaes"]}
 DRIVERS = (
     "digest.c", "digest_responses.c", "digest_selection.c", "digest_sums.c", "digest_search.c", "digest_release.c", "digest_constant.c",
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Toolchain:
-    """A compiler, its flags, and the kernels that it has compiled."""
-
-    compiler: str
-    flags: tuple[str, ...]
-    objects: tuple[Path, ...]
-
-    @classmethod
-    def of(cls, folder: Path, compiler: str, *, x86: bool, extra: tuple[str, ...] = ()) -> Toolchain:
-        """Compile every level of the platform, and what is compiled once."""
-        flags = (*COMMON, *extra, *(["-DDPK_X86"] if x86 else []))
-        sources = {KERNELS / "isa" / f"{level}.c": more for level, more in ({"baseline": []} | (X86_LEVELS if x86 else {})).items()}
-        sources |= {source: [] for source in sorted((KERNELS / "core").glob("*.c"))}
-        for source, more in sources.items():
-            command = [compiler, *flags, *more, "-c", str(source), "-o", str(folder / f"{source.stem}.o")]
-            subprocess.run(command, check=True, timeout=300)
-        return cls(compiler, flags, tuple(folder / f"{source.stem}.o" for source in sources))
-
-    def build(self, folder: Path, driver: str) -> Path:
-        """Make the program of a driver."""
-        program = folder / "digest"
-        command = [self.compiler, *self.flags, str(Path(__file__).with_name(driver)), *map(str, self.objects), "-lm", "-o", str(program)]
-        subprocess.run(command, check=True, timeout=300)
-        return program
-
-
-def digests(*command: str) -> dict[str, list[str]]:
-    """Lines of each level."""
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
-    levels: dict[str, list[str]] = {}
-    for line in output.splitlines():
-        if line.startswith("level "):
-            current = levels.setdefault(line.removeprefix("level "), [])
-        else:
-            current.append(line)
-    return levels
-
-
 @pytest.fixture(scope="module")
 def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    if compiler is None or platform.system() != "Linux":
-        pytest.skip("needs a C compiler on Linux")
-    return Toolchain.of(tmp_path_factory.mktemp("kernels"), compiler, x86=platform.machine() in {"x86_64", "AMD64"})
+    return native_toolchain(tmp_path_factory.mktemp("kernels"))
 
 
 @pytest.fixture(scope="module", params=DRIVERS)
 def native(
     request: pytest.FixtureRequest, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, list[str]]]:
-    return request.param, digests(str(toolchain.build(tmp_path_factory.mktemp("native"), request.param)))
+    return request.param, digests(toolchain.said(toolchain.build(tmp_path_factory.mktemp("native"), request.param)))
 
 
 def without_tier(line: str) -> str:
@@ -127,21 +81,27 @@ def test_tiers_agree(native: tuple[str, dict[str, list[str]]]) -> None:
 def test_both_widths_of_aes_give_the_same_words(toolchain: Toolchain, tmp_path: Path) -> None:
     if "-DDPK_X86" not in toolchain.flags:
         pytest.skip("one width")
-    said = subprocess.run([toolchain.build(tmp_path, "ciphers.c")], check=True, capture_output=True, text=True, timeout=60).stdout
+    said = toolchain.said(toolchain.build(tmp_path, "ciphers.c"), timeout=60)
     if said != "equal\n":
         pytest.skip("this CPU has one width")
 
 
 @pytest.fixture(scope="module")
-def cross(tmp_path_factory: pytest.TempPathFactory) -> tuple[Toolchain, str]:
-    """The toolchain of aarch64, and what runs its programs."""
-    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
-    if compiler is None or emulator is None:
-        pytest.skip("needs Debian's gcc-aarch64-linux-gnu and qemu-user")
-    return Toolchain.of(tmp_path_factory.mktemp("cross"), compiler, x86=False, extra=("-static",)), emulator
+def on_aarch64(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
+    return aarch64(tmp_path_factory.mktemp("aarch64"))
+
+
+@pytest.fixture(scope="module")
+def on_musl(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
+    return musl(tmp_path_factory.mktemp("musl"))
 
 
 @pytest.mark.long
-def test_aarch64_gives_the_same_digests(native: tuple[str, dict[str, list[str]]], cross: tuple[Toolchain, str], tmp_path: Path) -> None:
-    toolchain, emulator = cross
-    assert digests(emulator, str(toolchain.build(tmp_path, native[0]))) == {"baseline": native[1]["baseline"]}
+def test_aarch64_gives_the_same_digests(native: tuple[str, dict[str, list[str]]], on_aarch64: Toolchain, tmp_path: Path) -> None:
+    said = on_aarch64.said(on_aarch64.build(tmp_path, native[0]))
+    assert digests(said) == {"baseline": native[1]["baseline"]}
+
+
+@pytest.mark.long
+def test_musl_gives_the_same_digests(native: tuple[str, dict[str, list[str]]], on_musl: Toolchain, tmp_path: Path) -> None:
+    assert digests(on_musl.said(on_musl.build(tmp_path, native[0]))) == native[1]

@@ -1,4 +1,11 @@
-/* Numbers that threads share. */
+/* Numbers that threads share. Each operation has the order that its users need on processors that carry out loads and stores in another one
+   than the program's, as aarch64 does; x86-64 hardly does, and so hides an order that is missing. ThreadSanitizer judges by the orders that
+   stand here, whatever the machine: tests/kernels/test_thread_sanitizer.py.
+
+   - dpk_load is acquire: who sees what dpk_store_release or dpk_replace has written also sees everything before it.
+   - dpk_store_release is release: it ends a part of the program that one thread at a time is in.
+   - dpk_replace is both: it begins such a part, or hands over what is another thread's.
+   - dpk_increment is both, though only numbers that differ are asked of it: it is rare. */
 #ifndef DPK_ATOMICS_H
 #define DPK_ATOMICS_H
 
@@ -6,9 +13,15 @@
 
 #if defined(_MSC_VER)
 #include <intrin.h>
-/* Aligned loads and stores through volatile are atomic, and acquire and release, on the processors that MSVC builds this for. */
+#if defined(_M_ARM64)
+/* On ARM, loads and stores through volatile have no order for MSVC. */
+static inline uint64_t dpk_load(const uint64_t *p) { return __ldar64((volatile unsigned __int64 *)p); }
+static inline void dpk_store_release(uint64_t *p, uint64_t value) { __stlr64((volatile unsigned __int64 *)p, value); }
+#else
+/* On x86-64 they are atomic, and acquire and release, if they are aligned. */
 static inline uint64_t dpk_load(const uint64_t *p) { return *(const volatile uint64_t *)p; }
 static inline void dpk_store_release(uint64_t *p, uint64_t value) { *(volatile uint64_t *)p = value; }
+#endif
 static inline int dpk_replace(uint64_t *p, uint64_t old, uint64_t value) {
     return (uint64_t)_InterlockedCompareExchange64((volatile long long *)p, (long long)value, (long long)old) == old;
 }

@@ -127,7 +127,8 @@ static void hold(dpk_secure_bits *b) {
 
 static void let_go(dpk_secure_bits *b) { dpk_store_release(&b->holder, 0); }
 
-/* Whether this thread owns a source; the first one that asks does. */
+/* Whether this thread owns a source; the first one that asks does. A thread that has the number of one that has ended goes on with its
+   source: it began after that end, and the system, which gave it the same memory, has ordered the two. */
 static int is_owner(dpk_secure_bits *b) {
     uint64_t owner = dpk_load(&b->owner), self = thread_now();
     return owner == self || (owner == 0 && dpk_replace(&b->owner, 0, self));
@@ -150,10 +151,12 @@ static NOINLINE uint32_t rare_uint32(dpk_secure_bits *b) {
     return half;
 }
 
+/* Whose source it is comes first: only its thread may read the place in it, as others' reads would race with the owner's stores. */
 static inline uint64_t next_secure(dpk_secure_bits *b) {
     dpk_source *s = &b->owned;
-    uint32_t place = s->place;
-    return dpk_load(&b->owner) == thread_now() && is_ours(s, b) && is_whole(place) ? take(s, place) : rare_uint64(b);
+    if (dpk_load(&b->owner) != thread_now() || !is_ours(s, b)) return rare_uint64(b);
+    const uint32_t place = s->place;
+    return is_whole(place) ? take(s, place) : rare_uint64(b);
 }
 
 static uint64_t secure_uint64(void *state) { return next_secure(state); }
@@ -163,9 +166,9 @@ static double secure_double(void *state) { return unit(next_secure(state)); }
 static uint32_t secure_uint32(void *state) {
     dpk_secure_bits *b = state;
     dpk_source *s = &b->owned;
-    uint32_t place = s->place;
-    if (dpk_load(&b->owner) != thread_now() || !is_ours(s, b) || s->has_half || place >= 2 * DPK_BITS_WORDS) return rare_uint32(b);
-    return take_half(s, place);
+    if (dpk_load(&b->owner) != thread_now() || !is_ours(s, b) || s->has_half) return rare_uint32(b);
+    const uint32_t place = s->place;
+    return place < 2 * DPK_BITS_WORDS ? take_half(s, place) : rare_uint32(b);
 }
 
 /* Pre: forks are watched; two keys of the operating system. Post: a generator of which no thread has drawn. Errors: none. */

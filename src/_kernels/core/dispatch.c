@@ -103,8 +103,16 @@ int dpk_has_aes(const dpk_kernels *usable) { return usable->aes256 != NULL; }
 
 int dpk_has_vaes(const dpk_kernels *usable) { return usable->aes256 != NULL && usable->aes256 == usable->aes256_wide; }
 
-/* The level in use is one pointer that threads read while another one replaces it. */
-#if defined(_MSC_VER)
+/* The level in use is one pointer that threads read while another one replaces it. As in atomics.h. */
+#if defined(_MSC_VER) && defined(_M_ARM64)
+#include <intrin.h>
+const dpk_kernels *dpk_level_now(const dpk_kernels *const *level) {
+    return (const dpk_kernels *)__ldar64((volatile unsigned __int64 *)level);
+}
+void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable) {
+    __stlr64((volatile unsigned __int64 *)level, (unsigned __int64)usable);
+}
+#elif defined(_MSC_VER)
 const dpk_kernels *dpk_level_now(const dpk_kernels *const *level) { return *(const dpk_kernels *const volatile *)level; }
 void dpk_level_use(const dpk_kernels **level, const dpk_kernels *usable) { *(const dpk_kernels *volatile *)level = usable; }
 #else

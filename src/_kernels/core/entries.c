@@ -13,6 +13,21 @@ static environment enter(void) {
     return caller;
 }
 static void set_back(environment caller) { _mm_setcsr(caller); }
+#elif defined(__aarch64__) && defined(__GNUC__)
+/* Two registers, written whole: glibc's fesetenv keeps some bits of the caller's control register, and a C library is called by way of the
+   loader, which stores vector registers when it looks for a function. */
+typedef struct {
+    uint64_t control, status;
+} environment;
+static environment enter(void) {
+    environment caller;
+    __asm__ volatile("mrs %0, fpcr\n\tmrs %1, fpsr" : "=r"(caller.control), "=r"(caller.status));
+    __asm__ volatile("msr fpcr, xzr" : : : "memory"); /* to nearest, nothing flushed, every exception masked */
+    return caller;
+}
+static void set_back(environment caller) {
+    __asm__ volatile("msr fpcr, %0\n\tmsr fpsr, %1" : : "r"(caller.control), "r"(caller.status) : "memory");
+}
 #else
 #include <fenv.h>
 typedef fenv_t environment;
@@ -43,6 +58,21 @@ __attribute__((noinline, target("avx"))) static void clear_256(void) { __asm__ v
 static void clear_registers(void) {
     if (__builtin_cpu_supports("avx512f")) clear_512();
     else if (__builtin_cpu_supports("avx")) clear_256();
+}
+#elif defined(__GNUC__) && defined(__aarch64__)
+/* As above: aarch64's loader stores v0 to v7. Writing a register clears what SVE adds to it, which the C library's copies may have used.
+   Callers expect the lower halves of v8 to v15 as they were: who has used these loads them again, which clears the upper halves. */
+static void clear_registers(void) {
+    __asm__ volatile("movi v0.2d, #0\n\tmovi v1.2d, #0\n\tmovi v2.2d, #0\n\tmovi v3.2d, #0\n\t"
+                     "movi v4.2d, #0\n\tmovi v5.2d, #0\n\tmovi v6.2d, #0\n\tmovi v7.2d, #0\n\t"
+                     "movi v16.2d, #0\n\tmovi v17.2d, #0\n\tmovi v18.2d, #0\n\tmovi v19.2d, #0\n\t"
+                     "movi v20.2d, #0\n\tmovi v21.2d, #0\n\tmovi v22.2d, #0\n\tmovi v23.2d, #0\n\t"
+                     "movi v24.2d, #0\n\tmovi v25.2d, #0\n\tmovi v26.2d, #0\n\tmovi v27.2d, #0\n\t"
+                     "movi v28.2d, #0\n\tmovi v29.2d, #0\n\tmovi v30.2d, #0\n\tmovi v31.2d, #0"
+                     :
+                     :
+                     : "v0", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25",
+                       "v26", "v27", "v28", "v29", "v30", "v31");
 }
 #else
 static void clear_registers(void) {}
