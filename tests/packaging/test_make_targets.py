@@ -30,6 +30,8 @@ BY_HAND = {
     "test-spark": "its two halves run in CI, test-spark4 and test-spark35",
     "test-ft": "CI installs on a free-threaded interpreter without make; here PYTHON_FT names one that is built by hand",
     "dist": "test-wheel begins with it",
+    "test-aarch64": "needs a cross compiler, an emulator and, for more than C, the system that AARCH64_ROOT names",
+    "test-musl": "needs musl and, for more than C, the Python that MUSL_PYTHON names",
     "ownership": "a part of test-long",
     "planted": "builds the kernels again and again, for 40 minutes; a long test runs the runner on two faults",
     "fuzz": "searches for as long as MINUTES says; the default tests run what it has kept",
