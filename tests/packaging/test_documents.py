@@ -99,11 +99,11 @@ def test_every_picture_is_shown():
 
 @identify
 def test_make_targets_exist(document):
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z0-9-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
     text = document.read_text(encoding="utf-8")
-    used = set(re.findall(r"`make ([a-z-]+)", text))
+    used = set(re.findall(r"`make ([a-z0-9-]+)", text))
     for language in ("console", "sh"):
-        used |= {name for _, block in blocks(document, language) for name in re.findall(r"^(?:\$ )?make ([a-z-]+)", block, re.MULTILINE)}
+        used |= {name for _, block in blocks(document, language) for name in re.findall(r"^(?:\$ )?make ([a-z0-9-]+)", block, re.MULTILINE)}
     assert used <= targets
 
 

@@ -26,7 +26,7 @@ from dpcore.testing import KeyedRandom
 from support.jobs import KEY, Workplace, job_text, read_table, write_table
 from support.releases import release_text
 
-KEYED = [engine, *(importlib.import_module(f"dpcore.query.{name}") for name in ("local_backend", "plan"))]
+KEYED = [engine, importlib.import_module("dpcore.query.plan")]
 """The modules that ask a job for its test key."""
 
 ROWS, PLACE = 40, 17

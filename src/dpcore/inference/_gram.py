@@ -48,7 +48,7 @@ def cross_products(x: Array, y: Array, x_radius: float, y_radius: float, *, cent
     return ExactSum(upper, nothing, 1.0, len(x), -bound, bound) + ExactSum(lower, nothing, 1.0, 0, -bound, bound)
 
 
-def _rows(x: Array, radius: float, start: int, center: Array | None, name: str) -> npt.NDArray[np.float64]:
+def _rows(x: Array, radius: float, start: int, center: Array | None = None, name: str = "X") -> npt.NDArray[np.float64]:
     """Rows clipped to the ball of this radius and rounded to integers, K for the radius; a function of each row alone."""
     rows = np.clip(x.astype(np.float64), -_LARGEST, _LARGEST)
     _refuse_nan(name, rows, start)

@@ -18,7 +18,7 @@ from dpcore.errors import ParameterError
 from dpcore.inference import _gram
 from dpcore.inference._parameters import check_records
 from dpcore.noise import FLOAT_SCALE
-from dpcore.privacy import Privacy
+from dpcore.privacy import Guaranteed, Privacy
 
 if TYPE_CHECKING:
     from dpcore.rng import Stream
@@ -33,7 +33,7 @@ _UP = 1 + 2.0**-40
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CovarianceEstimate:
+class CovarianceEstimate(Guaranteed):
     """A private covariance matrix, with the mean that belongs to it.
 
     Attributes
