@@ -70,9 +70,10 @@ def test_modules_can_call_nothing_but_entries() -> None:
     assert {name for name, into in declared if not into} <= set(OTHERS)
     assert "(*" not in text
     for module in [*KERNELS.glob("*.pyx"), *KERNELS.rglob("*.pxi")]:
+        text = module.read_text()
         # Python's own allocator of objects, once, which calls no kernel
-        of_python = re.findall(r"cdef extern from \"Python.h\":\n(?:    #.*\n)?    object PyType_GenericAlloc\(.*\)\n\n", module.read_text())
-        assert module.read_text().count("cdef extern") == len(of_python) <= (module.name == "_memory.pyx"), module
+        of_python = re.findall(r"cdef extern from \"Python.h\":\n(?:    #.*\n)?    object PyType_GenericAlloc\(.*\)\n\n", text)
+        assert text.count("cdef extern") == len(of_python) <= (module.name == "_memory.pyx"), module
 
 
 @pytest.mark.source_tree
