@@ -104,8 +104,9 @@ def test_the_noise_is_that_of_the_derived_key_and_not_of_the_key_itself(place, r
         derived(key, b"noise", document["run"].encode(), randomness),
         derived(key, b"noise of a committed release", b"", randomness),
     ]
+    long = np.zeros(200, np.int64)
     for other in others:
-        assert document["queries"][0]["value"] != mechanism.release(exact, rng=KeyedRandom(other).at(0)).tolist()
+        assert not np.array_equal(*(mechanism.release(long, rng=KeyedRandom(each).at(0)) for each in (under, other)))
 
 
 def test_two_releases_have_nothing_in_common(place):
@@ -120,8 +121,8 @@ def test_two_releases_have_nothing_in_common(place):
     assert len({key, blinder, key_2, blinder_2}) == 4
     assert one["commitment"]["hmac_sha256"] != other["commitment"]["hmac_sha256"]
     assert one["run"] == other["run"]  # without a ledger nothing knows the first one
-    for first, second in zip(one["queries"][1:], other["queries"][1:], strict=True):
-        assert first["value"] != second["value"]
+    differing = [first["value"] != second["value"] for first, second in zip(one["queries"], other["queries"], strict=True)]
+    assert sum(differing) > len(differing) // 2  # a whole number may come out the same twice
 
 
 def test_threads_and_pieces_change_nothing(place):
