@@ -102,7 +102,7 @@ class ReleasePlan(JobPlan):
     @property
     def key(self) -> Numbered | None:
         """What all draws are made from: a committed key, or a test key; None is the secure source."""
-        return key_of(self.job.testing) if self.commitment is None else self.commitment.noise
+        return _key(self.job, self.commitment)
 
     @property
     def recipe(self) -> UnitRecipe | None:
@@ -171,8 +171,7 @@ def planned(
 
     `tables` are those that are joined, and public tables that are no files, by the paths that the job gives them.
     """
-    key = key_of(job.testing) if commitment is None else commitment.noise
-    found = _inspected(job, inputs, reads, curator=curator, tables=tables, key=key)
+    found = _inspected(job, inputs, reads, curator=curator, tables=tables, key=_key(job, commitment))
     job, estimators = composed_by(job, found.answer_of)
     series = _series_of(job, estimators)
     published = publication(_spend(job, estimators, series, commitment))
@@ -246,6 +245,10 @@ class _Found:
     def derived(self) -> dict[str, pa.DataType]:
         """Types of the columns that are not in the files."""
         return {} if self.derivations is None else self.derivations.types
+
+
+def _key(job: ReleaseJob, commitment: Commitment | None) -> Numbered | None:
+    return key_of(job.testing) if commitment is None else commitment.noise
 
 
 def _inspected(
