@@ -151,6 +151,8 @@ class BuildClib(build_clib):
 
         def compile_and_say(sources: list[str], **options: Any) -> list[str]:
             said(f"compiling {name.removeprefix('dpk').removeprefix('_')}{', a CPU level' if name in OF_LEVELS else ''}")
+            # `ar` would replace objects where they stand, and keep those of files that are gone: bytes would tell of builds before.
+            Path(self.compiler.library_filename(name, output_dir=one.build_clib)).unlink(missing_ok=True)
             return compiled(sources, **options)
 
         one.compiler = copy.copy(self.compiler)

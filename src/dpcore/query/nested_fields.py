@@ -36,9 +36,10 @@ def _check_levels(value: object) -> tuple[tuple[str, float], ...] | None:
     if not isinstance(value, list | tuple) or not value:
         raise ValueError(f"must be a list of levels, or a table with a share of ε for each, got {printable(reprlib.repr(value))}")
     pairs = [each if isinstance(each, tuple) and len(each) == 2 else (each, 1.0) for each in value]
-    if len({name for name, _ in pairs}) < len(pairs):
+    levels = tuple((_level(name), _share(str(name), share)) for name, share in pairs)
+    if len(dict(levels)) < len(levels):
         raise ValueError(f"must list different levels, got {printable(reprlib.repr(value))}")
-    return tuple((_level(name), _share(str(name), share)) for name, share in pairs)
+    return levels
 
 
 def _level(name: object) -> str:
