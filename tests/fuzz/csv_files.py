@@ -97,7 +97,7 @@ class CsvFiles(Files):
             try:
                 pieces(inputs, {names[0]: kind})
             except DataError as error:
-                if MARK in str(error) or str(NUMBER_MARK) in str(error):
+                if any(mark in str(error) and mark not in names[0] for mark in (MARK, str(NUMBER_MARK))):
                     raise FoundError(f"a message quotes a cell: {error}") from error
 
     def _compare(self, data: bytes, columns: int, whole: list[list[bytes]]) -> None:

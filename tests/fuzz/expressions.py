@@ -137,9 +137,8 @@ class Expressions(Target):
             (said,) = database.execute("SELECT json_serialize_sql(?)", [program.query]).fetchone() or ("{}",)
         for node in _nodes(json.loads(said)):
             name = node.get("function_name")
-            # What also takes times with a zone has a second form, which depends on the zone of the session: no type of ours has one.
-            if name is not None and (kinds := purity().get(name.lower())) and not _is_pure(kinds):
-                raise FoundError(f"the program calls {name!r}, which is {sorted(map(str, kinds))}")
+            if name is not None and not _is_pure(name):
+                raise FoundError(f"the program calls {name!r}, which is {sorted(map(str, functions()[name.lower()]))}")
             if node.get("type") in {"TABLE_FUNCTION", "PIVOT", "SHOW_REF"} or node.get("table_name", "cells") not in {"cells", ""}:
                 raise FoundError(f"the program reads {node.get('table_name') or node.get('type')!r}")
 
@@ -186,16 +185,28 @@ def _nodes(found: Any) -> list[dict[str, Any]]:
     return [found, *(node for each in found.values() for node in _nodes(each))] if isinstance(found, dict) else []
 
 
-def _is_pure(kinds: set[tuple[str, str | None]]) -> bool:
-    return any(stability == "CONSISTENT" for _, stability in kinds) and not any(stability == "VOLATILE" for _, stability in kinds)
+def _is_pure(name: str) -> bool:
+    """Whether the value of a function follows from its arguments; of a macro, whether that of all it calls does. What has no entry is an operator."""
+    found = functions().get(name.lower(), set())
+    if definitions := [text for kind, _, text in found if kind == "macro"]:
+        return all(_is_pure(called) for text in definitions for called in _called(text))
+    # What also takes times with a zone has a second form, which depends on the zone of the session: no type of ours has one.
+    stabilities = {stability for _, stability, _ in found}
+    return not found or ("CONSISTENT" in stabilities and "VOLATILE" not in stabilities)
+
+
+def _called(expression: str) -> set[str]:
+    with connected() as database:
+        (said,) = database.execute("SELECT json_serialize_sql(?)", [f"SELECT {expression}"]).fetchone() or ("{}",)
+    return {node["function_name"] for node in _nodes(json.loads(said)) if node.get("function_name")}
 
 
 @functools.cache
-def purity() -> dict[str, set[tuple[str, str | None]]]:
-    """What the database says of each function: its kind, and whether its value follows from its arguments."""
+def functions() -> dict[str, set[tuple[str, str | None, str | None]]]:
+    """What the database says of each function: its kind, whether its value follows from its arguments, and what a macro stands for."""
     with duckdb.connect() as database:
-        rows = database.execute("SELECT function_name, function_type, stability FROM duckdb_functions()").fetchall()
-    found: dict[str, set[tuple[str, str | None]]] = {}
-    for name, kind, stability in rows:
-        found.setdefault(name.lower(), set()).add((kind, stability))
+        rows = database.execute("SELECT function_name, function_type, stability, macro_definition FROM duckdb_functions()").fetchall()
+    found: dict[str, set[tuple[str, str | None, str | None]]] = {}
+    for name, *said in rows:
+        found.setdefault(name.lower(), set()).add(tuple(said))
     return found

@@ -127,7 +127,7 @@ class Files(Target):
             self.is_reading = True
             release(make_release_plan(parse_release_job(release_job(source, info))), threads=1)
             return
-        if chosen == 1:
+        if chosen == 1 and info.names:
             self.is_reading = True
             release(
                 make_release_plan(parse_release_job(release_job(source, info, unit="note" if "note" in info.names else info.names[0]))),

@@ -65,6 +65,8 @@ def pieces(source: SourceFile, types: Mapping[str, pa.DataType], cut: Cut) -> It
         schema = _schema(source, file) if known is None else known
         types = {name: schema.field(name).type for name in types}  # Another file of the input may have others of the same kind.
         total, done = file.metadata.num_rows, 0
+        if sum(file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)) != total:
+            raise StorageError(f"{source.path}: its row groups have another number of rows than its footer says")
         if cut.use_threads and total * len(types) <= FEW_VALUES:
             cut = replace(cut, use_threads=False)
         for run in _runs(file, types, cut.rows):

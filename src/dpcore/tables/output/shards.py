@@ -105,7 +105,10 @@ def read_manifest(path: Location) -> list[Shard]:
     listed = document.get("shards") if isinstance(document, dict) and document.get("format") == FORMAT else None
     if not isinstance(listed, list) or not 1 <= len(listed) <= MOST_SHARDS:
         raise DataError(f"{path}: not the manifest that dpcore writes beside the shards of a table")
-    return [_shard(path, each) for each in listed]
+    found = [_shard(path, each) for each in listed]
+    if len({each.path for each in found}) < len(found):
+        raise DataError(f"{path}: the manifest names a shard twice")
+    return found
 
 
 def _shard(manifest: Location, said: object) -> Shard:
