@@ -16,7 +16,7 @@ from pyarrow import ipc
 
 from dpcore.errors import StorageError, reason
 from dpcore.tables.formats.arrow_messages import Layout, Span, buffers_of, layout_of, read_buffer, record_blocks, texts_of_growing_labels
-from dpcore.tables.formats.checked import DAMAGE, checked
+from dpcore.tables.formats.checked import DAMAGE, checked, names_of
 from dpcore.tables.pieces import Cut, FileInfo, Piece
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _open(source: SourceFile, types: Mapping[str, pa.DataType] | None = None) ->
     try:
         source.file.seek(0)
         reader = ipc.open_file(source.file)
-        reader.schema.names  # noqa: B018  # Names that are not UTF-8 raise here.
+        names_of(reader.schema)
         if types is None:
             return reader
         fields = [reader.schema.get_field_index(name) for name in types]

@@ -34,6 +34,26 @@ DAMAGE = (OSError, pa.ArrowException, ValueError, ArithmeticError, LookupError, 
 """The exceptions that pyarrow raises for damaged files: its own and those of Python."""
 
 
+def names_of(schema: pa.Schema) -> tuple[str, ...]:
+    """Return the names of the columns; those inside of nested types are looked at, too.
+
+    Raises
+    ------
+    UnicodeDecodeError
+        If one is not UTF-8.
+    """
+    nested = [kind for kind in schema.types if kind not in NUMBERS]
+    while nested:
+        kind = nested.pop()
+        fields = [kind.field(place) for place in range(kind.num_fields)]
+        nested += [field.type for field in fields if field.name is not None]
+        if pa.types.is_dictionary(kind):
+            nested.append(kind.value_type)
+        elif isinstance(kind, pa.BaseExtensionType):
+            nested.append(kind.storage_type)
+    return tuple(schema.names)
+
+
 def checked(batch: pa.RecordBatch, names: Iterable[str]) -> pa.RecordBatch:
     """Return these columns of a batch; what follows may trust their buffers.
 

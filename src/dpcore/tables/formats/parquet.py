@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dpcore.errors import StorageError, reason
-from dpcore.tables.formats.checked import DAMAGE, NUMBERS, checked
+from dpcore.tables.formats.checked import DAMAGE, NUMBERS, checked, names_of
 from dpcore.tables.pieces import MANY_COLUMNS, Cut, FileInfo, Piece
 from dpcore.tables.types.sizes import varies
 
@@ -175,7 +175,7 @@ def _schema(source: SourceFile, file: pq.ParquetFile) -> pa.Schema:
     """The schema, which is made anew each time; its names are text."""
     try:
         schema = file.schema_arrow
-        schema.names  # noqa: B018  # Names that are not UTF-8 raise here.
+        names_of(schema)
     except DAMAGE as error:
         raise _unreadable(source, error) from None
     return schema

@@ -240,6 +240,7 @@ def test_a_changed_shard_is_told_by_its_digest(place):
         (b'{"format": 1, "shards": [{"name": "../x.parquet", "rows": 1, "bytes": 1, "sha256": ""}]}', "names another place"),
         (b'{"format": 1, "shards": [{"name": "", "rows": 1, "bytes": 1, "sha256": ""}]}', "names another place"),
         (b'{"format": 1, "shards": [{"name": "a", "rows": true, "bytes": 1, "sha256": ""}]}', "damaged"),
+        (b'{"format": 1, "shards": [%s]}' % b", ".join([b'{"name": "a", "rows": 1, "bytes": 1, "sha256": ""}'] * 2), "names a shard twice"),
         (b"[" * 100_000, "not JSON"),
     ],
 )
