@@ -288,6 +288,8 @@ def _listed(name: str, values: list[Any]) -> pa.Array:
         return pa.array(values, pa.string() if kinds == {str} else pa.int64())
     except (pa.ArrowException, OverflowError):
         raise JobError(f"groups: the integers of column {name!r} must fit into 64 bits") from None
+    except UnicodeEncodeError:
+        raise JobError(f"groups: column {name!r} must be text that UTF-8 can hold") from None
 
 
 def _read(path: str, names: Sequence[str]) -> list[pa.Array]:

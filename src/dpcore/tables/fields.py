@@ -6,7 +6,7 @@ import importlib
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
@@ -121,10 +121,21 @@ def check_categories(
             raise ValueError(f"{wanted}; item {position} is {reprlib.repr(item)}{advice}")
         if isinstance(item, int) and not INT64_MIN <= item <= INT64_MAX:
             raise ValueError(f"{wanted} that 64 bits hold; item {position} is {item}")
+    if kind is str:
+        check_encodable(key, value)
     if len(set(value)) < len(value):
         repeated, times = Counter(value).most_common(1)[0]
         raise ValueError(f"{key} must be distinct, but {reprlib.repr(repeated)} is listed {times} times")
     return tuple(value)
+
+
+def check_encodable(key: str, texts: Sequence[str]) -> None:
+    """Raise if a text holds half of a surrogate pair, which JSON and Python allow and UTF-8 does not."""
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        position, text = next((i, each) for i, each in enumerate(texts) if any("\ud800" <= letter <= "\udfff" for letter in each))
+        raise ValueError(f"{key} must be text that UTF-8 can hold; item {position} is {reprlib.repr(text)}") from None
 
 
 def _check_categories(value: object) -> tuple[Category, ...]:

@@ -13,7 +13,10 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
 import pandas as pd
+import pyarrow as pa
 
+from dpcore import PrivateTable
+from dpcore.errors import JobError
 from support.frames import keyed
 
 FRAME = pd.DataFrame({"k": np.arange(900) % 300, "v": np.arange(900) % 7 * 1.5})
@@ -73,3 +76,17 @@ def test_an_answer_is_pickled(result):
     assert again.document == result.document
     np.testing.assert_array_equal(again.value, result.value)
     assert repr(again) == repr(result)
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups", "words"),
+    [
+        ("region", ["x", "\ud800"], r"groups must be text that UTF-8 can hold; item 1 is '\\ud800'"),
+        (["region", "code"], {"region": ["\ud800"], "code": [1]}, "groups: region must be text that UTF-8 can hold"),
+        (["region", "code"], [{"region": "\ud800", "code": 1}], "groups: column 'region' must be text that UTF-8 can hold"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_no_group(columns, groups, words):
+    table = PrivateTable(pa.table({"region": ["x"], "code": [1]}))
+    with pytest.raises(JobError, match=words):
+        table.group_by(columns, groups=groups).count(epsilon=1.0)
