@@ -186,7 +186,7 @@ def _nodes(found: Any) -> list[dict[str, Any]]:
 
 
 def _is_pure(name: str) -> bool:
-    """Whether the value of a function follows from its arguments; of a macro, whether that of all it calls does. What has no entry is an operator."""
+    """Whether the value of a function follows from its arguments: of a macro, if that of all it calls does. An operator has no entry."""
     found = functions().get(name.lower(), set())
     if definitions := [text for kind, _, text in found if kind == "macro"]:
         return all(_is_pure(called) for text in definitions for called in _called(text))
