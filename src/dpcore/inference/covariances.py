@@ -90,7 +90,7 @@ class CovarianceEstimate(Guaranteed):
         Notes
         -----
         An entry is S − m·m', three numbers with normal noise. Each is within its own width of the exact number with probability
-        1 − (1 − confidence)/3, and then S − m·m' is within h + |m|h' + |m'|h' + h'². Clipping is not covered, nor a population.
+        1 − (1 − confidence)/3, and then S − m·m' is within ``h + |m|h' + |m'|h' + h'²``. Clipping is not covered, nor a population.
         """
         tail = tail_of(check_confidence(confidence)) / 3
         single, square = (tail_width("gaussian", scale, tail) * (1 + 1e-9) for scale in (self.mean_stderr, float(self.stderr[0, 0])))
@@ -155,7 +155,7 @@ def covariance(
     -----
     Guarantee: (ε, δ)-differential privacy. The function releases Σxx' and Σx of the clipped, centred records with Gaussian noise, and
     computes everything else from these. Replacing a record v by w moves all entries of Σxx' and √s·B·Σx, s = ½, together by at most
-    √2·B²(1 + s/2) in ℓ2 norm: with u = (v, B√(s/2)) and z = (w, B√(s/2)), the square is ‖uu' − zz'‖² = |u|⁴ + |z|⁴ − 2(u'z)².
+    √2·B²(1 + s/2) in ℓ2 norm: with u = (v, B√(s/2)) and z = (w, B√(s/2)), the square is ‖uu' − zz'‖² = ‖u‖⁴ + ‖z‖⁴ − 2(u'z)².
     `accounting.analytic_gaussian_scale` calibrates one noise to that. Entries beside the diagonal count twice, once with 1/√2 of the noise.
 
     The sensitivity holds for the computed numbers: each clipped row is rounded to integers, 2^20 for the radius, its norm is checked as an
