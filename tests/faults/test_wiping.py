@@ -212,13 +212,15 @@ def test_the_bytes_of_the_system_are_overwritten(monkeypatch: pytest.MonkeyPatch
             memory.readinto(left)
             return given[16:] in left
 
-        read(32)
-        assert is_left()
+        tries = 0
+        while not (read(32) and is_left()):  # some versions of Python put another object there at times
+            assert (tries := tries + 1) < 100
+        places.clear()
         monkeypatch.setattr(os, "urandom", read)
         for use in (partial(noise.laplace, 1.0, 1.0), partial(noise.gaussian, 2.0, 1.0), _backend.os_key):
             use()
             assert not is_left()
-    assert len(places) == 4
+    assert len(places) == 3
 
 
 # Releases that can be replayed

@@ -448,7 +448,6 @@ class DateGroups:
     @cached_property
     def _codes(self) -> Array:
         """The group of each day from the first to the last, and of the day after it, which stands for all others."""
-        begin = np.datetime64(self.first)
-        days = np.arange(begin, begin + (self.last - self.first).days + 1)
+        days = np.arange(np.datetime64(self.first), np.datetime64(self.last) + np.timedelta64(1, "D"))
         places = days.astype(f"datetime64[{self.by[0].upper()}]").astype(np.int64)
         return np.append(places - places[0], self.size).astype(np.int32)

@@ -12,6 +12,7 @@ import enum
 import fractions
 import types
 import uuid
+import warnings
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -177,7 +178,10 @@ def _numpy() -> dict[str, Any]:
     for unit in ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as"):
         found |= {f"datetime64[{unit}]": np.datetime64(5, unit), f"timedelta64[{unit}]": np.timedelta64(5, unit)}
         found |= {f"datetime64[{unit}] NaT": np.datetime64("NaT", unit), f"timedelta64[{unit}] NaT": np.timedelta64("NaT", unit)}
-    found |= {"datetime64 NaT": np.datetime64("NaT"), "timedelta64": np.timedelta64(5), "datetime64 far": np.datetime64(10**9, "Y")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # those without a unit can still be had
+        found |= {"datetime64 NaT": np.datetime64("NaT"), "timedelta64": np.timedelta64(5)}
+    found["datetime64 far"] = np.datetime64(10**9, "Y")
     found |= {"array of none": np.array("a"), "array of one": np.array(["a"]), "array of objects": np.array([None, "a"], object)}
     return found | {"array without cells": np.array([]), "masked": np.ma.masked, "matrix": np.ones((2, 2)), "dtype": np.dtype("i8")}
 

@@ -32,7 +32,7 @@ def kept_type(dtype: pa.DataType) -> pa.DataType:
         return pa.struct([_kept_field(field) for field in dtype])
     if pa.types.is_map(dtype):
         return pa.map_(_kept_field(dtype.key_field), _kept_field(dtype.item_field))
-    if pa.types.is_fixed_size_list(dtype):
+    if pa.types.is_fixed_size_list(dtype) and dtype.list_size > 0:  # pyarrow divides by it, and 0 ends the process
         return pa.list_(_kept_field(dtype.value_field), dtype.list_size)
     if pa.types.is_large_list(dtype):
         return pa.large_list(_kept_field(dtype.value_field))

@@ -224,3 +224,9 @@ def test_the_last_batch_of_an_arrow_file_holds_no_bytes_of_the_rows_cut_off(plac
     place.write_job(JOB, keep=["x"])
     assert place.privatize().code == 0
     assert [buffer and buffer.size for buffer in ipc.open_file(place.target).get_batch(0).column(0).buffers()] == [None, 12]
+
+
+def test_lists_without_a_place_are_refused():
+    """pyarrow divides by their length when it makes an array of them, and the process ends."""
+    with pytest.raises(pa.ArrowNotImplementedError):
+        kept_type(pa.struct([("none", pa.list_(pa.int8(), 0))]))
