@@ -100,7 +100,8 @@ def whole_of(cells: pa.Array) -> Array:
     """Integers of a decimal as int64; those beyond it become its ends, which no sensitivity grows by."""
     if not len(cells):
         return np.empty(0, np.int64)
-    words = np.frombuffer(cells.buffers()[1], np.int64).reshape(-1, DECIMAL_WORDS)[cells.offset : cells.offset + len(cells)]
+    size, first = len(cells) * DECIMAL_WORDS, cells.offset * cells.type.bit_width // 8
+    words = np.frombuffer(cells.buffers()[1], np.int64, size, first).reshape(-1, DECIMAL_WORDS)
     low, high = words[:, 0], words[:, 1]
     return np.where(high == low >> 63, low, np.where(high < 0, -INT64_MAX - 1, INT64_MAX))
 

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.tables.types.kept import kept, kept_type
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.whole_arrays import one_array
 
 if TYPE_CHECKING:
@@ -127,12 +128,11 @@ def _fixed(values: Any, absent: npt.NDArray[np.bool_] | None) -> bytes | memoryv
 
 def _text(values: Any, absent: npt.NDArray[np.bool_] | None) -> Iterator[bytes | memoryview]:
     """The length of each value, then all of them; a null has no bytes."""
-    n, (_, offsets, content) = len(values), values.buffers()
+    n, content = len(values), values.buffers()[2]
     if n == 0:
         yield from (b"", b"")
         return
-    dtype = np.int64 if values.type in WIDE else np.int32
-    ends = np.frombuffer(offsets, dtype)[values.offset :][: n + 1].astype(np.int64)
+    ends = stored(values, np.int64 if values.type in WIDE else np.int32, more=1).astype(np.int64)
     lengths = np.diff(ends)
     if absent is not None and lengths[absent].any():  # what `kept` gathers has no bytes under a null
         raise AssertionError("bytes under a null")

@@ -20,6 +20,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND, grid_of
 from dpcore.tables.sql.allowed import INTEGERS, kind_of
 from dpcore.tables.sql.arrow_values import readable
+from dpcore.tables.types.stored import stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -283,10 +284,7 @@ def _steps(cells: pa.Array) -> list[pa.Array]:
 
 def _limbs(cells: pa.Array) -> npt.NDArray[np.int64]:
     """Decimals of 128 bits as their lower and upper words."""
-    data = cells.buffers()[1]
-    if data is None:  # there are no rows
-        return np.empty((0, 2), np.int64)
-    return np.frombuffer(data, np.int64).reshape(-1, 2)[cells.offset : cells.offset + len(cells)]
+    return stored(cells, np.int64, words=2)
 
 
 def _unscaled(cells: pa.Array) -> list[int]:

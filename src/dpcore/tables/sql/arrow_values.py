@@ -9,13 +9,14 @@ time in UTC, without the zone. Nanoseconds are dropped.
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.sql.allowed import LONGEST_CELL
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.valid_cells import are_utf8, have_digits
 from dpcore.tables.types.whole_arrays import texts_of_views
 
@@ -172,10 +173,10 @@ def _time(cells: pa.Array, wanted: str) -> pa.Array:
         return _between(cells, cells.view(pa.int32()), FIRST_DAY, LAST_DAY)
     ticks = cells.view(pa.int64())
     if wanted == "DATE":
-        days = pa.array(_numbers(ticks) // A_DAY["ms"], pa.int64(), mask=_absent(ticks))
+        days = pa.array(stored(ticks, np.int64) // A_DAY["ms"], pa.int64(), mask=_absent(ticks))
         return _between(days.cast(pa.int32(), safe=False).view(pa.date32()), days, FIRST_DAY, LAST_DAY)
     if kind.unit == "ns":
-        return pa.array(_numbers(ticks) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.timestamp("us"))
+        return pa.array(stored(ticks, np.int64) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.timestamp("us"))
     inside = _between(ticks, ticks, FIRST_DAY * A_DAY[kind.unit], (LAST_DAY + 1) * A_DAY[kind.unit] - 1)
     whole = pc.multiply(inside, pa.scalar(A_DAY["us"] // A_DAY[kind.unit], pa.int64())) if kind.unit != "us" else inside
     return whole.view(pa.timestamp("us"))
@@ -188,7 +189,7 @@ def _time_of_day(cells: pa.Array) -> pa.Array:
     a_day = A_DAY["us"] * 1000 if kind.unit == "ns" else A_DAY[kind.unit]
     inside = _between(ticks, ticks, 0, a_day - 1)
     if kind.unit == "ns":
-        return pa.array(_numbers(inside) // 1000, pa.int64(), mask=_absent(inside)).view(pa.time64("us"))
+        return pa.array(stored(inside, np.int64) // 1000, pa.int64(), mask=_absent(inside)).view(pa.time64("us"))
     return pc.multiply(inside, pa.scalar(A_DAY["us"] // a_day, pa.int64())).view(pa.time64("us"))
 
 
@@ -196,7 +197,7 @@ def _length(cells: pa.Array) -> pa.Array:
     """Lengths of time of the database as microseconds, of fewer days than the calendar has."""
     if not len(cells):
         return pa.array([], pa.duration("us"))
-    parts = np.frombuffer(cells.buffers()[1], LENGTHS)[cells.offset : cells.offset + len(cells)]
+    parts = stored(cells, LENGTHS)
     days = parts["months"].astype(np.int64) * MONTH_DAYS + parts["days"]
     far = np.abs(days) > LAST_DAY
     found = np.where(far, 0, days) * A_DAY["us"] + parts["nanoseconds"] // 1000
@@ -210,7 +211,7 @@ def _wide(cells: pa.Array) -> pa.Array:
     kind = pa.decimal128(cells.type.precision, cells.type.scale)
     if cells.type.bit_width < kind.bit_width:
         return cells.cast(kind, safe=False)
-    words = np.frombuffer(cells.buffers()[1], np.int64).reshape(-1, cells.type.bit_width // 64)[cells.offset : cells.offset + len(cells)]
+    words = stored(cells, np.int64, words=cells.type.bit_width // 64)
     far = np.any(words[:, 2:] != (words[:, 1] >> 63)[:, None], axis=1)
     absent = _absent(cells)
     bits = np.packbits(~(far if absent is None else far | absent), bitorder="little")
@@ -221,15 +222,10 @@ def _duration(cells: pa.Array) -> pa.Array:
     """Lengths of time as microseconds, of fewer days than the calendar has."""
     ticks = cells.view(pa.int64())
     if cells.type.unit == "ns":
-        return pa.array(_numbers(ticks) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.duration("us"))
+        return pa.array(stored(ticks, np.int64) // 1000, pa.int64(), mask=_absent(ticks)).view(pa.duration("us"))
     a_day = A_DAY[cells.type.unit]
     inside = _between(ticks, ticks, -LAST_DAY * a_day, LAST_DAY * a_day)
     return pc.multiply(inside, pa.scalar(A_DAY["us"] // a_day, pa.int64())).view(pa.duration("us"))
-
-
-def _numbers(ticks: pa.Array) -> npt.NDArray[Any]:
-    """What the buffer holds; arbitrary under a null."""
-    return np.frombuffer(ticks.buffers()[1], np.int64)[ticks.offset : ticks.offset + len(ticks)]
 
 
 def _absent(cells: pa.Array) -> npt.NDArray[np.bool_] | None:

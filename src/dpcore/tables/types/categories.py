@@ -16,6 +16,7 @@ from dpcore.errors import JobError
 from dpcore.tables.fields import INT64_MAX
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types import plain, texts, times
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.timed import parsed
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 
@@ -254,8 +255,7 @@ def value_type(dtype: pa.DataType) -> pa.DataType:
 
 def integer_view(values: pa.Array) -> npt.NDArray[Any]:
     """The values buffer of an integer array, without a copy; what it holds under a null is arbitrary."""
-    whole = np.frombuffer(values.buffers()[1], dtype=np.dtype(str(values.type)))
-    return whole[values.offset : values.offset + len(values)]
+    return stored(values, str(values.type))
 
 
 def null_mask(values: pa.Array) -> Mask | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.types.categories import null_mask, value_type
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 
 if TYPE_CHECKING:
@@ -66,9 +67,7 @@ def days_of(cells: pa.Array, first: int, last: int) -> tuple[Days, Mask | None]:
 
 
 def _integers(cells: pa.Array) -> npt.NDArray[Any]:
-    """The values buffer; what it holds under a null is arbitrary."""
-    whole = np.frombuffer(cells.buffers()[1], np.int32 if cells.type.bit_width == 32 else np.int64)
-    return whole[cells.offset : cells.offset + len(cells)]
+    return stored(cells, np.int32 if cells.type.bit_width == 32 else np.int64)
 
 
 def _of_instants(cells: pa.Array, first: int, last: int) -> Days:
@@ -87,7 +86,7 @@ def _of_instants(cells: pa.Array, first: int, last: int) -> Days:
 def _of_text(cells: pa.Array) -> tuple[Days, Mask]:
     """Days of texts that begin with a date of the calendar, and end there or go on with a time; and which do."""
     wide = cells.type == pa.large_string()
-    ends = np.frombuffer(cells.buffers()[1], np.int64 if wide else np.int32)[cells.offset : cells.offset + len(cells) + 1].astype(np.int64)
+    ends = stored(cells, np.int64 if wide else np.int32, more=1).astype(np.int64)
     lengths, text = np.diff(ends), np.frombuffer(cells.buffers()[2] or b"", np.uint8)
     days, are_days = np.zeros(len(cells), np.int64), np.zeros(len(cells), np.bool_)
     long = np.flatnonzero(lengths >= LENGTH)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
+from dpcore.tables.types.stored import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -123,14 +124,13 @@ def _of_integers(cells: pa.Array, digits: int, rounding: Rounding) -> Integers:
 
 
 def _of_decimals(cells: pa.Array, digits: int, rounding: Rounding) -> Integers:
-    kind, first, last = cells.type, cells.offset, cells.offset + len(cells)
+    kind = cells.type
     if not len(cells):
         return np.zeros(0, np.int64)
     shift, words = digits - kind.scale, kind.bit_width // 64
     if words <= 1:
-        stored = np.frombuffer(cells.buffers()[1], np.int64 if words else np.int32)[first:last]
-        return _shifted(stored.astype(np.int64), shift, rounding)
-    parts = np.frombuffer(cells.buffers()[1], np.uint64).reshape(-1, words)[first:last]
+        return _shifted(stored(cells, np.int64 if words else np.int32).astype(np.int64), shift, rounding)
+    parts = stored(cells, np.uint64, words=words)
     low = np.ascontiguousarray(parts[:, 0]).view(np.int64)
     fits = np.all(parts[:, 1:].view(np.int64) == (low >> 63)[:, None], axis=1)
     found = _shifted(low, shift, rounding)

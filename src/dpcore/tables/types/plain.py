@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types.decimals import steps
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.whole_arrays import VIEW, VIEWS, one_buffer
 
 if TYPE_CHECKING:
@@ -84,9 +85,8 @@ def _decimals(cells: pa.Array) -> pa.Array:
         return pa.array([], pa.float64())
     words, kind = cells.type.bit_width // 64, cells.type
     if words in {0, 1}:
-        small = np.frombuffer(cells.buffers()[1], np.int32 if words == 0 else np.int64)[cells.offset : cells.offset + len(cells)]
-        return _scaled(small.astype(np.float64), kind.scale, cells)
-    parts = np.frombuffer(cells.buffers()[1], np.uint64).reshape(-1, words)[cells.offset : cells.offset + len(cells)]
+        return _scaled(stored(cells, np.int64 if words else np.int32).astype(np.float64), kind.scale, cells)
+    parts = stored(cells, np.uint64, words=words)
     low, sign = parts[:, 0].view(np.int64), parts[:, 0].view(np.int64) >> 63
     fits = np.all(parts[:, 1:].view(np.int64) == sign[:, None], axis=1) if len(parts) else np.zeros(0, np.bool_)
     values = low.astype(np.float64)

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dpcore._dataclasses import dataclass
 from dpcore.tables.types.categories import TEXT_TYPES, Categories
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.values import CellError
 
 if TYPE_CHECKING:
@@ -198,8 +199,7 @@ class PackedReports(_OneColumn):
         return whole[start : start + len(column) * self.width].reshape(len(column), self.width)
 
     def _from_hex(self, column: pa.Array) -> npt.NDArray[Any]:
-        _, starts, content = column.buffers()
-        ends = np.frombuffer(starts, np.int32)[column.offset : column.offset + len(column) + 1]
+        content, ends = column.buffers()[2], stored(column, np.int32, more=1)
         wrong = np.diff(ends) != 2 * self.width
         if wrong.any():
             raise CellError(int(wrong.argmax()), f"not the {2 * self.width} hexadecimal digits of a report")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.types.kept import VIEWS, kept_type
+from dpcore.tables.types.stored import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -76,9 +77,7 @@ def total_varying_bytes(values: pa.Array) -> int:
 
 def _ends(text: pa.Array) -> npt.NDArray[Any]:
     """Where each text begins, and the last one ends."""
-    if not len(text):
-        return np.zeros(1, np.int64)
-    return np.frombuffer(text.buffers()[1], OFFSETS[text.type])[text.offset : text.offset + len(text) + 1]
+    return stored(text, OFFSETS[text.type], more=1)
 
 
 def _list_bytes(lists: Any) -> Sizes:

@@ -12,6 +12,7 @@ from dpcore.errors import DataError
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types import texts
 from dpcore.tables.types.categories import INTEGER_TYPES, Categories, integer_view, null_mask
+from dpcore.tables.types.stored import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -255,10 +256,7 @@ def _first(nulls: npt.NDArray[np.bool_] | None, other: npt.NDArray[np.bool_] | N
 
 def _view(cells: pa.Array) -> npt.NDArray[Any]:
     """The values buffer of a numeric array, without a copy; what it holds under a null is arbitrary."""
-    if cells.type in INTEGER_TYPES:
-        return integer_view(cells)
-    whole = np.frombuffer(cells.buffers()[1], dtype=FLOAT_DTYPES[cells.type])
-    return whole[cells.offset : cells.offset + len(cells)]
+    return integer_view(cells) if cells.type in INTEGER_TYPES else stored(cells, FLOAT_DTYPES[cells.type])
 
 
 def _signed(cells: pa.Array) -> npt.NDArray[Any]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from dpcore.tables.types.stored import stored
 from dpcore.tables.units.spills import Spill
 
 if TYPE_CHECKING:
@@ -185,9 +186,8 @@ def _mixed(words: npt.NDArray[np.uint64], factor: np.uint64) -> npt.NDArray[np.u
 
 def hashed_bytes(units: pa.Array, factor: np.uint64) -> npt.NDArray[np.uint64]:
     """A hash of names, eight bytes of all of them at a time."""
-    _, offsets, data = units.buffers()
-    width = np.int64 if pa.types.is_large_binary(units.type) else np.int32
-    ends = np.frombuffer(offsets, width)[units.offset : units.offset + len(units) + 1].astype(np.int64)
+    data = units.buffers()[2]
+    ends = stored(units, np.int64 if pa.types.is_large_binary(units.type) else np.int32, more=1).astype(np.int64)
     text = np.zeros(int(ends[-1] - ends[0]) + 8, np.uint8)
     if data is not None:
         text[:-8] = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]]

@@ -21,6 +21,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types.plain import numbers as numbers_of
 from dpcore.tables.types.plain import whole_decimals
+from dpcore.tables.types.stored import stored
 from dpcore.tables.types.timed import DAY, parsed
 from dpcore.tables.types.whole_arrays import VIEWS, decoded
 
@@ -254,8 +255,7 @@ def _bytes_of(cells: pa.Array) -> pa.Array:
 
 def _add_texts(key: bytes, cells: pa.Array, taken: Mask | None, sums: Words) -> None:
     """Add the hashes of large_binary cells."""
-    _, offsets, data = cells.buffers()
-    ends = np.frombuffer(offsets, np.int64)[cells.offset : cells.offset + len(cells) + 1]
+    data, ends = cells.buffers()[2], stored(cells, np.int64, more=1)
     text = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     _backend.add_text_hashes(key, ends, text, taken, sums)
 
