@@ -48,8 +48,15 @@ def cells(number: Report) -> tuple[str | None, ...]:
     coverage = None if number["coverage"] is None else percentage_of(number["coverage"], 3)
     if number["answered"] < 1 and coverage is not None:
         coverage += f" (answered in {percentage_of(number['answered'], 3)})"
-    known = (None if each is None else plain_number(each, 4) for each in (truth, number["bias"], number["noise"], error))
-    return (*known, share, coverage)
+    shown, noise, total = (None if each is None else plain_number(each, 4) for each in (truth, number["noise"], error))
+    return (shown, _bias(number["bias"], error), noise, total, share, coverage)
+
+
+def _bias(bias: float | None, error: float | None) -> str | None:
+    """A bias beside the total error; one that is no part of its digits is what rounding leaves."""
+    if bias is None:
+        return None
+    return "≈ 0" if error is not None and 0 < abs(bias) < 1e-5 * error else plain_number(bias, 4)
 
 
 def label_lines(query: Report) -> list[tuple[str | None, ...]]:
@@ -115,8 +122,8 @@ def summary(query: Report) -> tuple[str | None, ...]:
     bias = max((number["bias"] for number in query["numbers"] if number["bias"] is not None), key=abs, default=None)
     noise = max((number["noise"] for number in query["numbers"] if number["noise"] is not None), default=None)
     coverage = lowest_coverage(query)
-    numbers = tuple(None if each is None else plain_number(each, 4) for each in (bias, noise, query["rmse"]))
-    return (*numbers, None if coverage is None else percentage_of(coverage, 3))
+    known, total = (None if each is None else plain_number(each, 4) for each in (noise, query["rmse"]))
+    return (_bias(bias, query["rmse"]), known, total, None if coverage is None else percentage_of(coverage, 3))
 
 
 def typed_lines(report: Report) -> list[str]:

@@ -12,6 +12,7 @@ import pytest
 from dpcore.batch import parse_release_job
 from dpcore.query.in_memory import answers, make_unwritten_plan
 from dpcore.query.rehearsal import Setting, check_rehearsable, public_tables, rehearsed
+from dpcore.query.rehearsal_words import cells
 from dpcore.tables.progress import Silent
 from support.jobs import write_table
 
@@ -242,3 +243,10 @@ def test_a_step_of_a_series_is_not_rehearsed(tmp_path):
     with pytest.raises(Exception, match="a rehearsal touches no state"):
         check_rehearsable(job_of(query, privacy=UNIT))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_bias_that_is_what_rounding_leaves_is_none():
+    number = {"truth": 593.6, "bias": -6.3e-7, "noise": 1.6, "rmse": 1.6, "coverage": 0.95, "answered": 1.0}
+    assert cells(number)[:4] == ("593.6", "≈ 0", "1.6", "1.6")
+    assert cells({**number, "bias": -6.3e-3})[1] == "−0.0063"
+    assert cells({**number, "bias": 0.0})[1] == "0"
