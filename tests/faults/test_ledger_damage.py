@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 
@@ -114,9 +115,8 @@ def test_outputs_that_nobody_sealed_are_damage(tmp_path, change):
     file = sealed(tmp_path, "out", b"x")
     file.temporary.write_bytes(b"x")
     ledger.spend(Privacy(0.25), what="x").seal([file])
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute(f"UPDATE sealed SET {change}")
-    connection.close()
     for use in (ledger.complete, lambda: ledger.spend(Privacy(0.25), what="y"), lambda: list(ledger.entries())):
         with pytest.raises(OSError, match="damaged"):
             use()
@@ -126,9 +126,8 @@ def test_outputs_that_nobody_sealed_are_damage(tmp_path, change):
 @pytest.mark.parametrize("column", ["identity", "epsilon", "delta", "relation", "unit", "dataset", "created", "version", "digest"])
 def test_a_header_that_is_no_text_is_damage(tmp_path, column):
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute(f"UPDATE ledger SET {column} = x'00ff'")
-    connection.close()
     for use in (lambda: Ledger(ledger.path), lambda: ledger.spend(Privacy(0.25), what="x")):
         with pytest.raises(OSError, match="damaged"):
             use()
@@ -141,9 +140,8 @@ def test_a_header_that_is_no_text_is_damage(tmp_path, column):
 def test_a_fate_that_nobody_wrote_is_damage(tmp_path, change):
     ledger = Ledger.create(tmp_path / "ledger", epsilon=1.0)
     reservation = ledger.spend(Privacy(0.25), what="x")
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute(f"UPDATE spend SET {change}")
-    connection.close()
     for use in (lambda: list(ledger.entries()), reservation.done):
         with pytest.raises(OSError, match="damaged"):
             use()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -91,9 +92,8 @@ class Round:
             granted, done = self.said(i, "granted"), self.said(i, "done")
             assert granted <= len(mine) <= granted + 1  # killed between the commit and the note
             assert done <= sum(entry.state == "done" for entry in mine) <= done + 1
-        with sqlite3.connect(self.path) as connection:
+        with contextlib.closing(sqlite3.connect(self.path)) as connection, connection:
             assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        connection.close()
         assert [name.name for name in self.path.parent.iterdir() if "journal" in name.name] == []
         return spent, entries
 

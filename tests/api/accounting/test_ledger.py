@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import sqlite3
@@ -277,7 +278,7 @@ def test_a_reason_is_one_word(ledger, reason):
 
 def test_a_reservation_is_on_disk_before_spend_returns(ledger):
     ledger.spend(Privacy(0.25), what="x")
-    with sqlite3.connect(f"{ledger.path.as_uri()}?mode=ro", uri=True) as other:
+    with contextlib.closing(sqlite3.connect(f"{ledger.path.as_uri()}?mode=ro", uri=True)) as other, other:
         assert other.execute("SELECT what, state FROM spend").fetchall() == [("x", "reserved")]
     other.close()
 

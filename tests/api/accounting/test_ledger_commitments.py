@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
 
@@ -84,7 +85,7 @@ def test_runs_without_a_commitment_are_as_they_were(ledger):
         spend(ledger, run="run").done()
     spend(ledger).done()
     assert [entry.commitment for entry in ledger.entries()] == [None] * 3
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         assert connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'commitment'").fetchone() is None
 
 
@@ -97,9 +98,8 @@ def test_a_ledger_that_was_there_before_takes_them(ledger):
 
 def test_damage_is_noticed(ledger):
     spend(ledger, run="run", commitment=ONE)
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("UPDATE commitment SET commitment = ?", (TWO,))
-    connection.close()
     with pytest.raises(OSError, match="damaged"):
         list(Ledger(ledger.path).entries())
     with pytest.raises(OSError, match="damaged"):

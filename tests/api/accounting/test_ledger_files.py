@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
@@ -25,10 +26,9 @@ def ledger(tmp_path):
 
 
 def edit(ledger, *statements):
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         for statement in statements:
             connection.execute(statement)
-    connection.close()
 
 
 # Making and opening
@@ -78,9 +78,8 @@ def test_files_that_are_no_ledgers(tmp_path):
             Ledger(path)
         assert path.read_bytes() == content
     path.unlink()
-    with sqlite3.connect(path) as connection:
+    with contextlib.closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("CREATE TABLE people (name TEXT)")
-    connection.close()
     with pytest.raises(ParameterError, match="this SQLite database is not one"):
         Ledger(path)
     with pytest.raises(FileExistsError):

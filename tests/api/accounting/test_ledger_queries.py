@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 
@@ -132,7 +133,7 @@ def test_show_prints_them_and_no_text_commands_the_terminal(ledger, capsys):
 
 def test_a_ledger_of_before_opens_and_gets_them_with_its_next_spend(ledger):
     ledger.spend(Privacy(0.5), what="a histogram").done()
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("DROP TABLE asked")
     old = Ledger(ledger.path)
     assert queries_of(old) == [()]
@@ -142,7 +143,7 @@ def test_a_ledger_of_before_opens_and_gets_them_with_its_next_spend(ledger):
 
 def test_changed_queries_are_damage(ledger):
     ledger.spend(Privacy(0.5), what="a mean", queries=[{"name": "mean"}]).done()
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute("UPDATE asked SET queries = '[]'")
     with pytest.raises(OSError, match="damaged"):
         list(ledger.entries())

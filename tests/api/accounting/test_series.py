@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 
 import pytest
@@ -60,8 +61,7 @@ def test_damage_is_noticed(tmp_path, damage):
     spend = ledger.spend(Privacy(0.5), what="step 1", series="visits")
     for step in (1, 2):
         ledger.note_step(spend.id, "visits", step, "a")
-    with sqlite3.connect(ledger.path) as connection:
+    with contextlib.closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute(damage)
-    connection.close()
     with pytest.raises(OSError, match="damaged"):
         ledger.last_step("visits")

@@ -201,8 +201,9 @@ def test_frames_themselves_import_no_kind():
 def test_methods_are_listed_and_described(kind):
     assert set(METHODS) <= set(dir(kind))
     described = pydoc.plain(pydoc.render_doc(kind))
+    joined = re.sub(r"[\s|]", "", described)  # from Python 3.13 on each parameter has a line
     for name in METHODS:
-        assert f"{name}(self, column" in described
+        assert f"{name}(self,column" in joined
     assert "The divisor is n − ddof." in described
     completer = rlcompleter.Completer({"table": kind})
     assert completer.complete("table.media", 0) == "table.median("

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sqlite3
@@ -481,9 +482,8 @@ def test_what_cannot_be_exported(place, arguments, code, words):
 @pytest.mark.parametrize("change", ["epsilon = 'much'", "delta = NULL", "epsilon = '-1'"])
 def test_old_ledgers_that_are_damaged(place, change):
     old_ledger(place.folder / "old", "basic", BASIC)
-    with sqlite3.connect(place.folder / "old") as connection:
+    with contextlib.closing(sqlite3.connect(place.folder / "old")) as connection, connection:
         connection.execute(f"UPDATE spend SET {change}")
-    connection.close()
     done = place.dpcore("ledger", "export", "old", "--into", "new")
     assert (done.code, "damaged" in done.err) == (4, True)
     assert not (place.folder / "new").exists()
