@@ -15,6 +15,9 @@ import pyarrow.compute as pc
 VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()} if hasattr(pa, "string_view") else {}
 """A view points into buffers that hold other rows' text."""
 
+MOST_PLACES = 1 << 20
+"""A null takes as much room as any value: with more places, a file of a few bytes would take gigabytes."""
+
 
 def kept_type(dtype: pa.DataType) -> pa.DataType:
     """Return the plain type of the same values: without dictionaries, views, extensions, and metadata of nested fields.
@@ -32,7 +35,9 @@ def kept_type(dtype: pa.DataType) -> pa.DataType:
         return pa.struct([_kept_field(field) for field in dtype])
     if pa.types.is_map(dtype):
         return pa.map_(_kept_field(dtype.key_field), _kept_field(dtype.item_field))
-    if pa.types.is_fixed_size_list(dtype) and dtype.list_size > 0:  # pyarrow divides by it, and 0 ends the process
+    if not 0 < _places(dtype) <= MOST_PLACES:
+        raise pa.ArrowNotImplementedError(str(dtype))
+    if pa.types.is_fixed_size_list(dtype):
         return pa.list_(_kept_field(dtype.value_field), dtype.list_size)
     if pa.types.is_large_list(dtype):
         return pa.large_list(_kept_field(dtype.value_field))
@@ -41,6 +46,13 @@ def kept_type(dtype: pa.DataType) -> pa.DataType:
     if pa.types.is_nested(dtype):
         raise pa.ArrowNotImplementedError(str(dtype))
     return VIEWS.get(dtype, dtype)
+
+
+def _places(dtype: pa.DataType) -> int:
+    """Places of a value that has room for a fixed number of them. pyarrow divides by those of a list, where 0 ends the process."""
+    if pa.types.is_fixed_size_list(dtype):
+        return int(dtype.list_size) * _places(dtype.value_type)
+    return int(dtype.byte_width) or 1 if pa.types.is_fixed_size_binary(dtype) else 1
 
 
 def _kept_field(field: pa.Field) -> pa.Field:
