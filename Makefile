@@ -259,7 +259,7 @@ $(eval $(call install,$(VENV_TSAN),tsan,test,,thread))
 $(eval $(call install,$(VENV_LOWEST),lowest,$(LOWEST),PIP_CONSTRAINT=$(VENV_LOWEST)/constraints.txt))
 # Tumult takes no pyarrow that the jobs run with; diffprivlib reads the columns of pandas and polars, which it does not ask for.
 PEER_EXTRAS_diffprivlib := pandas$(comma)polars$(comma)
-$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer)$(SUFFIX),interop,$(if $(filter tumult,$(peer)),,batch$(comma))$(PEER_EXTRAS_$(peer))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
+$(foreach peer,$(PEERS),$(eval $(call install,.venv-peer-$(peer)$(SUFFIX),interop,$(if $(filter tumult%,$(peer)),,batch$(comma))$(PEER_EXTRAS_$(peer))test-tools$(comma)peer-$(peer),$(PEER_ENV_$(peer)))))
 # The newest release of a package may have no wheel for a free-threaded interpreter; then an older one that has.
 $(eval $(call install,$(VENV_FT),ft-core,test,PIP_PREFER_BINARY=1))
 

@@ -295,6 +295,29 @@ def test_a_job_that_ends_after_its_noise_was_drawn_has_spent(place, ledger, numb
     assert ledger.remaining.epsilon == 1.0
 
 
+KILLED = """
+import os, signal
+from dpcore.tables.output import publication
+def killed(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+publication.move_into_place = killed
+from dpcore.cli import main
+main()
+"""
+
+
+@posix
+def test_a_job_that_is_killed_when_it_is_sealed_is_published_by_the_next_and_leaves_nothing(place):
+    ledger = Ledger.create(place.folder / "people.ledger", epsilon=3.0, unit="person")
+    place.write_release(COUNT, privacy={"unit": "person", "max_rows_per_unit": 2}, ledger=ledger.path)
+    process = start("release", place.job, script=KILLED)
+    assert (process.communicate()[0], process.returncode) == ("", -9)
+    assert [entry.state for entry in ledger.entries()] == ["sealed"]
+    assert place.release().code == 0
+    assert [entry.state for entry in ledger.entries()] == ["done"]
+    assert place.left_behind() == ["answers.json"]
+
+
 @pytest.mark.long
 @posix
 @pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.long)])

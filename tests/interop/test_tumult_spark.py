@@ -18,7 +18,7 @@ import pytest
 from dpcore.interop import tumult
 from support import laws
 from support.distances import excess_of_sums, rows_whose_sums_round_apart
-from support.tumult import MECHANISMS, WHOLE, AddNoiseToSeries, fit, mechanism, pd, series
+from support.tumult import MECHANISMS, WHOLE, WIDENS, AddNoiseToSeries, fit, mechanism, pd, series
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pandas, pyspark and distutils about each other
 
@@ -126,6 +126,8 @@ def test_counts_by_groups_from_its_public_functions(spark, installed, kind):
     from tmlt.core.metrics import RootSumOfSquared, SumOf, SymmetricDifference
     from tmlt.core.transformations.spark_transformations.groupby import GroupBy
 
+    if not WIDENS and kind in {"LAPLACE", "GAUSSIAN"}:
+        pytest.skip("this Tumult has integer noise only for counts")
     pure = kind in {"LAPLACE", "GEOMETRIC"}
     domain = SparkDataFrameDomain({"g": SparkIntegerColumnDescriptor()})
     keys = spark.createDataFrame([(i,) for i in range(5_000)], "g long")
@@ -180,7 +182,7 @@ def test_nulls_and_nan_are_refused_without_a_value(spark, installed):
     assert "DataError" in str(caught.value)
     assert "918273" not in str(caught.value)
     null = spark.createDataFrame([(918273,), (None,)], "v long")
-    with pytest.raises(Exception, match="to integer") as caught:  # Tumult's refusal: the column comes as floats with NaN
+    with pytest.raises(Exception, match=r"to integer|only accepts int") as caught:  # Tumult's refusal: the column comes as floats with NaN
         column("AddGeometricNoise", 2).call(null).collect()
     assert "918273" not in str(caught.value)
 

@@ -14,7 +14,10 @@ import dpcore
 from dpcore import _version
 
 INSTALLED = Path(dpcore.__file__).parent
-PEERS = ("pandas22", "recipes", "diffprivlib", "opacus", "tumult", "opendp", "smartnoise", "pipelinedp")
+PEERS = (
+    *("pandas22", "recipes", "dbt", "airflow", "diffprivlib", "opacus"),
+    *("tumult", "tumult20", "opendp", "smartnoise", "pipelinedp"),
+)
 EXTRAS = {
     *(
         "batch",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,15 @@ from support.kernels import Array, Law
 with warnings.catch_warnings():  # of distutils, of pandas and of pyspark, about each other
     warnings.simplefilter("ignore")
     import pandas as pd
+    from tmlt.core import exceptions
     from tmlt.core.domains.numpy_domains import NumpyFloatDomain, NumpyIntegerDomain
     from tmlt.core.measurements import noise_mechanisms
     from tmlt.core.measurements.pandas_measurements.series import AddNoiseToSeries
     from tmlt.core.utils.exact_number import ExactNumber
 
+WIDENS = version("tmlt.core").startswith("0.19.")
+"""Whether numbers of another type than a mechanism's domain are taken: Tumult Core 0.20 refuses them."""
+OutOfDomainError = exceptions.OutOfDomainError
 MECHANISMS = ("AddLaplaceNoise", "AddGeometricNoise", "AddGaussianNoise", "AddDiscreteGaussianNoise")
 WHOLE = {"AddGeometricNoise", "AddDiscreteGaussianNoise"}
 

@@ -128,6 +128,8 @@ class AtomicFile:
             found = self.digest(size) if digest is None or (digest == NO_DIGEST and isinstance(self.path, Address)) else digest
         except OSError as error:
             raise StorageError(f"cannot complete {self.path}{reason(error)}") from None
+        # Another process may give a sealed file its name, and leaves the spill alone, which may hold names of units and their chosen rows.
+        shutil.rmtree(self.spill, ignore_errors=True)
         return SealedFile(self.temporary.absolute(), self.path.absolute(), found)
 
     def commit(self) -> None:

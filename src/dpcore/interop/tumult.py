@@ -6,7 +6,9 @@ import importlib
 import math
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "install", "uninstall"]
 
-PEER = Peer(module="tmlt.core", distribution="tmlt.core", tested=("0.19.1",), extra="peer-tumult")
+PEER = Peer(module="tmlt.core", distribution="tmlt.core", tested=("0.19.1", "0.20"), extra="peer-tumult")
 SERIES, MECHANISMS = "tmlt.core.measurements.pandas_measurements.series", "tmlt.core.measurements.noise_mechanisms"
 
 
@@ -37,10 +39,13 @@ class Law:
         Function of `dpcore.noise`.
     scale : float
         b, σ or t, rounded up.
+    widens : bool, default True
+        Whether real noise takes integers, too, as it does before Tumult Core 0.20.
     """
 
     kind: str
     scale: float
+    widens: bool = True
 
     @property
     def whole(self) -> bool:
@@ -49,7 +54,8 @@ class Law:
 
     def takes(self, dtype: np.dtype[Any]) -> bool:
         """Whether numbers of this type get this noise here. Tumult answers for the others itself."""
-        return dtype.kind == "i" or (dtype.kind == "f" and dtype.itemsize in {4, 8} and not self.whole)
+        integers, floats = self.whole or self.widens, not self.whole
+        return (integers and dtype.kind == "i") or (floats and dtype.kind == "f" and dtype.itemsize in {4, 8})
 
     def noised(self, values: npt.NDArray[Any], threads: int | None = None) -> npt.NDArray[Any]:
         """Values with noise: int64 for integers, else float64."""
@@ -84,6 +90,9 @@ def install() -> Installed:
 
     Notes
     -----
+    Tumult Core 0.19.1 and 0.20 are served alike, but that 0.20 refuses numbers of another type than the domain's, such as integers for real
+    noise; so they are refused with dpcore, too.
+
     Replaced are ``AddNoiseToSeries.__call__``, how such a measurement is pickled for a worker of Spark, and ``__call__`` of
     ``AddLaplaceNoise``, ``AddGeometricNoise``, ``AddGaussianNoise`` and ``AddDiscreteGaussianNoise``.
 
@@ -165,31 +174,44 @@ def _root_up(square: Fraction) -> float:
 
 # The methods of Tumult that are replaced
 
+WIDE: tuple[Any, Any] = (int | np.integer, int | float | np.integer | np.floating)
+NARROW: tuple[Any, Any] = (int | np.int64, float)
+"""Numbers that integer noise and real noise take: before Tumult Core 0.20, and from then on. Tumult refuses the others itself."""
+
 
 def _replacements() -> Iterator[Replacement]:
     series = importlib.import_module(SERIES).AddNoiseToSeries
     mechanisms = importlib.import_module(MECHANISMS)
-    yield Replacement(series, "__call__", _series_call(series.__call__))
+    widens = _widens()
+    yield Replacement(series, "__call__", _series_call(series.__call__, widens=widens))
     yield Replacement(series, "__reduce_ex__", _reduce_series)
     for name in KINDS:
         owner = getattr(mechanisms, name)
-        yield Replacement(owner, "__call__", _scalar_call(owner.__call__))
+        yield Replacement(owner, "__call__", _scalar_call(owner.__call__, *(WIDE if widens else NARROW)))
 
 
-def _series_call(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _widens() -> bool:
+    """Whether this Tumult's real noise takes integers: from 0.20 on a number of another type than the domain's is refused."""
+    major, minor = metadata.version(PEER.distribution).split(".")[:2]
+    return (int(major), int(minor)) < (0, 20)
+
+
+def _series_call(original: Callable[[Any, Any], Any], *, widens: bool) -> Callable[[Any, Any], Any]:
     def __call__(self: Any, values: Any) -> Any:  # noqa: N807
         """Add noise to each number of a Series, by dpcore."""
         law = law_of(self.noise_measurement)
-        return original(self, values) if law is None or not _is_plain(law, values) else _noised(law, values)
+        if law is None or not _is_plain(replace(law, widens=widens), values):
+            return original(self, values)
+        return _noised(law, values)
 
     return __call__
 
 
-def _scalar_call(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def _scalar_call(original: Callable[[Any, Any], Any], integers: Any, reals: Any) -> Callable[[Any, Any], Any]:
     def __call__(self: Any, value: Any) -> Any:  # noqa: N807
         """Add noise to a number, by dpcore."""
         law = law_of(self)
-        if law is None or not isinstance(value, (int | np.integer) if law.whole else (int | float | np.integer | np.floating)):
+        if law is None or not isinstance(value, integers if law.whole else reals):
             return original(self, value)
         return law.number(value)
 
@@ -219,7 +241,7 @@ def _reduce_series(self: Any, protocol: Any) -> Any:
     if law is None:
         return plain
     cloudpickle = importlib.import_module("pyspark.cloudpickle")
-    return _unpickled, (law, cloudpickle.dumps(plain))
+    return _unpickled, (replace(law, widens=_widens()), cloudpickle.dumps(plain))
 
 
 def _unpickled(law: Law, plain: bytes) -> Any:

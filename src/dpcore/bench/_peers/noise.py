@@ -112,11 +112,19 @@ def opendp(maker: str, distance: str, atom: str) -> Callable[[Array, float], Wor
     return prepare
 
 
-def pydp(x: Array, scale: float) -> Work:
-    """PyDP's mechanism takes one value a call; its scale is sensitivity / epsilon."""
+def pydp_laplace(x: Array, scale: float) -> Work:
+    """PyDP's mechanism takes one value a call; its scale is sensitivity / epsilon. Of an integer it makes an integer, by rounding."""
     from pydp.algorithms.numerical_mechanisms import LaplaceMechanism
 
     add, values = LaplaceMechanism(epsilon=1.0, sensitivity=scale).add_noise, x.tolist()
+    return lambda: [add(value) for value in values]
+
+
+def pydp_gaussian(x: Array, scale: float) -> Work:
+    """PyDP's mechanism of a given standard deviation, which PipelineDP uses; one value a call."""
+    from pydp.algorithms.numerical_mechanisms import GaussianMechanism
+
+    add, values = GaussianMechanism.create_from_standard_deviation(scale).add_noise, x.tolist()
     return lambda: [add(value) for value in values]
 
 
@@ -173,7 +181,7 @@ def noise_peers(case: str, scale: float) -> tuple[Side, ...]:
             vectorised("cryptography AES-CTR + np.log", laplace_by_aes, scale, "cryptography"),
             vectorised("MKL laplace (SFMT)", mkl("laplace"), scale, "mkl_random"),
             slow("OpenDP laplace", opendp("make_laplace", "l1_distance", "f64"), scale, "opendp", safe=True),
-            slow("PyDP LaplaceMechanism", pydp, scale, "pydp", safe=True),
+            slow("PyDP LaplaceMechanism", pydp_laplace, scale, "pydp", safe=True),
             slow("diffprivlib Laplace", diffprivlib("Laplace"), scale, "diffprivlib", safe=False),
         )
     if case == "gaussian":
@@ -183,14 +191,17 @@ def noise_peers(case: str, scale: float) -> tuple[Side, ...]:
             vectorised("MKL Box-Muller (SFMT)", mkl("BoxMuller"), scale, "mkl_random"),
             vectorised("MKL inversion (SFMT)", mkl("ICDF"), scale, "mkl_random"),
             slow("OpenDP gaussian", opendp("make_gaussian", "l2_distance", "f64"), scale, "opendp", safe=True),
+            slow("PyDP GaussianMechanism", pydp_gaussian, scale, "pydp", safe=True),
         )
     if case == "discrete_laplace":
         return (
             vectorised("NumPy, two geometrics", geometric_difference, scale),
             vectorised("MKL, two geometrics (SFMT)", mkl("geometric"), scale, "mkl_random"),
             slow("OpenDP laplace of integers", opendp("make_laplace", "l1_distance", "i64"), scale, "opendp", safe=True),
+            slow("PyDP LaplaceMechanism of integers", pydp_laplace, scale, "pydp", safe=True),
         )
     return (
         vectorised("NumPy normals, rounded", rounded_normal, scale),
         slow("OpenDP gaussian of integers", opendp("make_gaussian", "l2_distance", "i64"), scale, "opendp", safe=True),
+        slow("PyDP GaussianMechanism of integers", pydp_gaussian, scale, "pydp", safe=True),
     )
