@@ -27,6 +27,8 @@ LOWEST = {
     "scipy": "1.13",
 }
 """The oldest version of each package, as it is imported, that dpcore works with: those of pyproject.toml, which a test compares."""
+BELOW = "\n    "
+"""Before a command that has a line of its own."""
 UNKNOWN = (2**31,)
 """A version that is no number, of a build of one's own: it counts as new."""
 
@@ -83,10 +85,23 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple([*map(int, found[0].split(".")), 0, 0, 0][:4]) if found else UNKNOWN
 
 
+def install(extra: str, *, gap: str = " ") -> str:
+    """Return what to run to install an extra; `gap` stands before the command, which may have a line of its own.
+
+    No package index has dpcore. On the day one has it, this line is the only one that changes.
+    """
+    return f"in the folder of the clone, run{gap}pip install '.[{extra}]'"
+
+
+def needs(what: str, extra: str) -> str:
+    """Return a line that says which extra something needs, and how to install it."""
+    return f"{what} the extra `{extra}`: {install(extra)}"
+
+
 def advice(what: str, extra: str, missing: list[str]) -> str:
-    """Return two lines that say what to install. pip keeps the dpcore that is installed, wherever it came from."""
+    """Return two lines that say what is missing of an extra, and how to install it."""
     installer = "batch" if extra == "expressions" else extra
-    return f"{what} needs the extra `{installer}` ({'; '.join(missing)}):\n    pip install 'dpcore[{installer}]'"
+    return f"{what} needs the extra `{installer}` ({'; '.join(missing)}); {install(installer, gap=BELOW)}"
 
 
 def require(what: str, extra: str) -> None:

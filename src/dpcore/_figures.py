@@ -7,10 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dpcore._extras import refuse_old
+from dpcore._extras import needs, refuse_old
 from dpcore.errors import ParameterTypeError
-
-EXTRA_MISSING = "plots need the extra `report`: pip install 'dpcore[report]'"
 
 
 def drawn_on(target: Any, draw: Callable[[Any], object], size: tuple[float, float]) -> Any:
@@ -40,7 +38,7 @@ def drawn_on(target: Any, draw: Callable[[Any], object], size: tuple[float, floa
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+        raise ModuleNotFoundError(needs("plots need", "report"), name=error.name) from error
     refuse_old("matplotlib")
     figure = Figure(figsize=size, layout="constrained")
     draw(figure.subplots())

@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import BELOW, install
 from dpcore.errors import JobError
 
 OLDEST_SPARK = (3, 5)
@@ -100,7 +101,7 @@ def chosen(spark: tuple[int, int] | None = None) -> Java:
     """
     spark = spark_version() if spark is None else spark
     if spark is None:
-        raise JobError("pyspark is not installed:\n    pip install 'dpcore[spark]'")
+        raise JobError(f"pyspark is not installed; {install('spark', gap=BELOW)}")
     check_spark(spark)
     tried = found(spark)
     for java in tried:
@@ -132,7 +133,7 @@ def facts() -> dict[str, object]:
     """The Spark and the Java of this machine, for `dpcore info`."""
     spark = spark_version()
     if spark is None:
-        return {"spark": "not installed (pip install 'dpcore[spark]')"}
+        return {"spark": f"not installed ({install('spark')})"}
     name = importlib.metadata.version("pyspark")
     try:
         java = chosen(spark)

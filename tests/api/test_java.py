@@ -98,7 +98,7 @@ def test_an_old_spark_is_refused():
 
 def test_without_pyspark_the_command_is_said(monkeypatch):
     monkeypatch.setattr(_java, "spark_version", lambda: None)
-    with pytest.raises(JobError, match="pip install 'dpcore\\[spark\\]'"):
+    with pytest.raises(JobError, match=r"pip install '\S*\[spark\]'"):
         _java.chosen()
     assert "not installed" in _java.facts()["spark"]
 

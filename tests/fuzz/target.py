@@ -145,7 +145,7 @@ def attempt(target: Target, data: bytes, *, limits: bool = False) -> Outcome:
 def _outcome(target: Target, data: bytes) -> Outcome:
     try:
         target.run(data)
-    except FoundError:
+    except (FoundError, KeyboardInterrupt):
         raise
     except target.errors as error:
         _check_said(target, error, data)
@@ -173,15 +173,17 @@ def _check_said(target: Target, error: BaseException, data: bytes) -> None:
 
 
 def _shown(error: BaseException) -> Iterator[BaseException]:
-    """An error, and those that its traceback would show before it."""
+    """An error, those that its traceback would show before it, and the members of groups."""
     seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        following = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        if following is None:
-            return
-        error = following
+    waiting: list[BaseException | None] = [error]
+    while waiting:
+        each = waiting.pop()
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        waiting.append(each.__cause__ or (None if each.__suppress_context__ else each.__context__))
+        waiting += each.exceptions if isinstance(each, BaseExceptionGroup) else ()
 
 
 class _Memory:

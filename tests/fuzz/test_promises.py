@@ -46,6 +46,10 @@ class Broken(Target):
                     raise ValueError(MARK)  # noqa: TRY301
                 except ValueError:
                     raise DataError("row 3")  # noqa: B904  # what is tried
+            case b"grouped":
+                raise DataError("row 3") from ExceptionGroup("", [ValueError(MARK)])
+            case b"interrupted":
+                raise KeyboardInterrupt
             case b"noted":
                 error = DataError("row 3")
                 error.add_note(MARK)
@@ -67,11 +71,30 @@ def broken(tmp_path):
     return Broken(tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"foreign", b"quoting", b"chained", b"noted", b"written", b"changed"])
-def test_a_broken_promise_is_found(broken, data):
-    with pytest.raises(FoundError):
+QUOTED = "a message holds a value of the data"
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"foreign", "KeyError left"),
+        (b"quoting", QUOTED),
+        (b"chained", QUOTED),
+        (b"grouped", QUOTED),
+        (b"noted", QUOTED),
+        (b"written", r"JobError was raised, and these files .*left"),
+        (b"changed", r"nothing was raised, and these files .*there"),
+    ],
+)
+def test_a_broken_promise_is_found(broken, data, words):
+    with pytest.raises(FoundError, match=words):
         attempt(broken, data)
     assert not (broken.folder / "left").exists()
+
+
+def test_an_interruption_is_no_finding(broken):
+    with pytest.raises(KeyboardInterrupt):
+        attempt(broken, b"interrupted")
 
 
 def test_an_input_that_is_refused_or_accepted_is_no_finding(broken):
@@ -147,7 +170,7 @@ def test_a_ledger_that_forgets_is_found(tmp_path):
 
     with mock.patch("fuzz.ledgers.damaged", changed):
         assert attempt(target, b"").refusal == "OSError"
-        with mock.patch.object(rows, "_digest", lambda _, values: values and "0"), pytest.raises(FoundError):
+        with mock.patch.object(rows, "_digest", lambda _, values: values and "0"), pytest.raises(FoundError, match="damage is not noticed"):
             attempt(Ledgers(tmp_path), b"")
     assert target._spent == Fraction(1.25) * 9
 
@@ -156,7 +179,7 @@ def test_a_state_that_is_not_checked_is_found(tmp_path):
     target = States(tmp_path)
     changed = target.seeds()["tree-as-it-is"].replace(b'"totals": [', b'"totals": [1')
     assert attempt(target, changed).refusal == "StorageError"
-    with mock.patch("dpcore.tables.output.state_file._digest", return_value="0" * 64), pytest.raises(FoundError):
+    with mock.patch("dpcore.tables.output.state_file._digest", return_value="0" * 64), pytest.raises(FoundError, match="nobody wrote"):
         attempt(target, changed.replace(b'"digest": "', b'"digest": "' + b"0" * 64 + b'", "other": "'))
 
 
@@ -190,6 +213,7 @@ def test_mutations_of_json_are_json():
     rng, document = random.Random(1), {"a": [1, {"b": None}], "c": "text"}
     made = [json_text.mutated(document, rng, ("d",)) for _ in range(200)]
     assert all(json_text.parsed(json_text.written(each)) is not None or each is None for each in made)
+    assert sum(each not in (None, document) for each in made) > 150
     assert document == {"a": [1, {"b": None}], "c": "text"}
 
 

@@ -22,6 +22,7 @@ from opacus.optimizers.ddp_perlayeroptimizer import DistributedPerLayerOptimizer
 from opacus.utils.adaptive_clipping.adaptive_clipping_utils import PrivacyEngineAdaptiveClipping
 from opacus.utils.batch_memory_manager import BatchMemoryManager
 
+from dpcore._extras import BELOW, install
 from dpcore.errors import ForeignPatchError, ParameterError, ParameterTypeError, UntestedVersionWarning
 from dpcore.interop import opacus
 from support.opacus_steps import KINDS, engine, optimizer_with, private, step
@@ -149,7 +150,7 @@ def test_without_opacus_the_message_has_the_pip_line():
     code = "import sys; sys.modules['opacus'] = None\nfrom dpcore.interop import opacus\nopacus.install()"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ModuleNotFoundError" in found.stderr
-    assert "pip install 'dpcore[peer-opacus]'" in found.stderr
+    assert install("peer-opacus", gap=BELOW) in found.stderr
 
 
 def test_importing_changes_nothing_and_imports_no_torch():

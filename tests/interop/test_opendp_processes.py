@@ -53,6 +53,7 @@ class Absent:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] == "opendp":
             raise ModuleNotFoundError(name)
+from dpcore._extras import BELOW, install
 from dpcore.interop import opendp as fast
 assert "opendp.prelude" not in sys.modules
 import importlib.util
@@ -63,7 +64,7 @@ for call in (lambda: fast.make_laplace(None, None, 1.0), lambda: fast.then_lapla
     try:
         call()
     except ModuleNotFoundError as error:
-        assert "pip install 'dpcore[peer-opendp]'" in str(error), error
+        assert install("peer-opendp", gap=BELOW) in str(error), error
     else:
         raise AssertionError("nothing was raised")
 fast.uninstall()

@@ -20,6 +20,7 @@ import dill
 import pipeline_dp
 from pipeline_dp import dp_computations, report_generator
 
+from dpcore._extras import BELOW, install
 from dpcore.errors import ForeignPatchError, UntestedVersionWarning
 from dpcore.interop import pipelinedp
 from support import laws
@@ -180,7 +181,7 @@ def test_an_absent_pipelinedp_an_untested_and_a_half_imported_one(monkeypatch):
         "try: t.install()\n"
         "except ModuleNotFoundError as error: print(error)"
     )
-    assert "pip install 'dpcore[peer-pipelinedp]'" in child(code)
+    assert install("peer-pipelinedp", gap=BELOW) in child(code)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "0.99")
     with pytest.warns(UntestedVersionWarning, match=r"pipeline-dp 0\.99 was not tested"):
         pipelinedp.PEER.require()

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcore import DataError
+from dpcore._extras import BELOW, install
 from dpcore.errors import ForeignPatchError, UntestedVersionWarning
 from dpcore.interop import tumult
 from support import laws
@@ -252,7 +253,7 @@ def test_an_absent_tumult_and_an_untested_one(monkeypatch):
         "try: t.install()\n"
         "except ModuleNotFoundError as error: print(error)"
     )
-    assert "pip install 'dpcore[peer-tumult]'" in child(code)
+    assert install("peer-tumult", gap=BELOW) in child(code)
     monkeypatch.setattr("importlib.metadata.version", lambda _: "0.99")
     with pytest.warns(UntestedVersionWarning, match=r"tmlt\.core 0\.99 was not tested"):
         tumult.PEER.require()

@@ -397,17 +397,25 @@ def test_columns_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], ke
     from support.jobs import Workplace, write_table
 
     rows, mechanisms = 700, ("laplace", "discrete_laplace", "binary", "bounded_mean")
+    skipped = mechanisms[:2] + mechanisms[3:]  # whose cells have two draws, the second under a key of its own
     place = Workplace(tmp_path, capsys)
-    write_table(pa.table({name: pa.array(np.arange(rows) % 2) for name in mechanisms}), place.source)
-    bounds: dict[str, Any] = {"lower": 0, "upper": 1, "missing": 0}
-    columns = {name: {"mechanism": name, "epsilon": 1.0, **(bounds if name != "binary" else {})} for name in mechanisms}
+    names = [*mechanisms, *(f"{name}, skipped" for name in skipped)]
+    write_table(pa.table({name: pa.array(np.arange(rows) % 2) for name in names}), place.source)
+    columns: dict[str, dict[str, Any]] = {}
+    for name in names:
+        mechanism, _, skips = name.partition(", ")
+        bounds = {"lower": 0, "upper": 10, "missing": "skip" if skips else 0} if mechanism != "binary" else {}
+        columns[name] = {"mechanism": mechanism, "epsilon": 1.0, **bounds}
     place.write_job(columns, key=JOB_KEY, privacy={"max_epsilon": 100.0})
     keystream.clear()
     done = place.privatize()
     assert done.code == 0, done.err
     found = keystream.requests()
-    assert sorted(set(found["nonce"].tolist())) == list(range(len(mechanisms)))
-    assert len(set(found["key"].tolist())) == 1
+    pairs = set(zip(found["key"].tolist(), found["nonce"].tolist(), strict=True))
+    root = int(found["key"][0])
+    assert sorted(nonce for key, nonce in pairs if key == root) == list(range(len(names)))
+    derived = [(key, nonce) for key, nonce in pairs if key != root]
+    assert len({key for key, _ in derived}) == len(derived) == len(skipped)
     bulk = found[(found["tag"] >> 24 == BULK) & (found["in_groups"] == 1)]
     assert (bulk["index"] + bulk["n"]).max() == -(-rows // GROUP)
 
@@ -432,22 +440,34 @@ def test_cells_of_a_job(tmp_path: Path, capsys: pytest.CaptureFixture[str], keys
         "kary": {"k": 5, "missing": 0, "unknown": 0},
         "unary": {"categories": [0, 1, 2], "missing": 0, "unknown": 0},
     }
-    rows, cuts = 150, (0, 37, 101, 150)
-    place, values = Workplace(tmp_path, capsys), pa.array(np.arange(rows) % 2)
-    write_table(pa.table(dict.fromkeys(mechanisms, values)), place.source)
     columns = {name: {"mechanism": name, "epsilon": 1.0} | options for name, options in mechanisms.items()}
+    skipped = ("laplace", "gaussian", "discrete_laplace", "bounded_mean", "unary")
+    columns |= {f"{name}, skipped": columns[name] | {"missing": "skip"} for name in skipped}
+    columns["discrete_laplace, skipped"]["upper"] = 10
+    rows, cuts = 150, (0, 37, 101, 150)
+    place, holed = Workplace(tmp_path, capsys), [None if i % 5 == 4 else i % 2 for i in range(rows)]
+    table = pa.table({name: holed if name.endswith("skipped") else np.arange(rows) % 2 for name in columns})
+    write_table(table, place.source)
     place.write_job(columns, privacy={"max_epsilon": 100.0, "max_delta": 0.1})
     plan = make_plan(load_job(place.job))
-    batch = pa.table(dict.fromkeys(mechanisms, values)).cast(pa.schema(plan.read_types.items())).to_batches()[0]
+    batch = table.cast(pa.schema(plan.read_types.items())).to_batches()[0]
+
+    def released() -> Any:
+        """The table, with a column for each field of a report."""
+        parts = [privatize_rows(plan.columns, plan.schema, batch.slice(a, b - a), KeyedRandom(KEY), a) for a, b in pairwise(cuts)]
+        return pa.Table.from_batches(parts).flatten()
 
     def run() -> Array:
-        parts = [privatize_rows(plan.columns, plan.schema, batch.slice(a, b - a), KeyedRandom(KEY), a) for a, b in pairwise(cuts)]
-        cells = [hash(str(cell)) for i in range(len(mechanisms)) for part in parts for cell in part.column(i).to_pylist()]
-        return np.array(cells, np.int64)[:, None]
+        return np.array([hash(str(cell)) for column in released().columns for cell in column.to_pylist()], np.int64)[:, None]
 
-    owners = [1000 * i + (by_pairs if name == "gaussian" else alone)(rows, 0) for i, name in enumerate(mechanisms)]
-    found = moved(keystream, run, (60, 63), spread(keystream_words(keystream, run), 60))
-    assert {word.nonce for word, _ in found} == set(range(len(mechanisms)))
+    pairs = {"gaussian", "gaussian, skipped.value"}
+    owners = [1000 * i + (by_pairs if name in pairs else alone)(rows, 0) for i, name in enumerate(released().column_names)]
+    draws = defaultdict(list)
+    for word in keystream_words(keystream, run):
+        if word.domain != DERIVED and (word.domain != RESPONSE or word.place % 16 < 3):  # 16 words have the same bit of 1024 answers
+            draws[word.key, word.nonce].append(word)
+    found = moved(keystream, run, (57, 60, 63), [word for words in draws.values() for word in spread(words, 12)])
+    assert {word.nonce for word, _ in found} == set(range(len(columns)))
     assert not shared(found, np.concatenate(owners))
 
 

@@ -13,8 +13,9 @@ import textwrap
 import pytest
 
 from dpcore import _extras
-from support.lower_bounds import lower_bounds, project
+from support.lower_bounds import PYPROJECT, lower_bounds, project
 
+PIP = _extras.install("batch", gap=_extras.BELOW)
 EXTRAS = ("accounting", "batch", "minimax", "report", "test")
 REQUIRED = re.compile(r"""([\w-]+)(?:\[[\w,-]+\])?\s*>=([\d.]+)[^;]*(?:;.*extra == ['"]([\w-]+)['"])?""")
 
@@ -57,6 +58,22 @@ def test_constraints_are_the_highest_of_the_lower_bounds():
     assert names >= {*_extras.LOWEST, "pytest", "hypothesis"}
 
 
+# What messages say
+
+
+def test_messages_name_a_command_that_works_from_a_clone():
+    """No index has the package: what a message says must not fetch the package of a stranger who takes the name."""
+    assert _extras.install("batch") == "in the folder of the clone, run pip install '.[batch]'"
+    assert _extras.needs("plot needs", "report") == f"plot needs the extra `report`: {_extras.install('report')}"
+
+
+@pytest.mark.source_tree
+def test_only_one_function_says_how_an_extra_is_installed():
+    for path in (PYPROJECT.parent / "src" / "dpcore").rglob("*.py"):
+        found = re.findall(r"(?:pip )?install '?(?:dpcore|\.)\[.*", path.read_text("utf-8"))
+        assert found == (["pip install '.[{extra}]'\""] if path.name == "_extras.py" else []), path
+
+
 # Packages that are too old
 
 
@@ -70,7 +87,7 @@ def old(folder, name: str, version: str) -> None:
 @pytest.mark.parametrize(("name", "version"), [("pyarrow", "24.0.0"), ("click", "8.0.4"), ("pydantic", "1.10.22"), ("rich", "12.6.0")])
 def test_old_packages_are_refused_before_they_are_used(tmp_path, name, version):
     old(tmp_path, name, version)
-    wanted = f"({name} {version} is too old, it must be {_extras.LOWEST[name]} or later):\n    pip install 'dpcore[batch]'\n"
+    wanted = f"({name} {version} is too old, it must be {_extras.LOWEST[name]} or later); {PIP}\n"
     out, err = started("try:\n    import dpcore.batch\nexcept ImportError as error:\n    print(type(error).__name__, error)", tmp_path)
     assert out == f"ImportError dpcore.batch needs the extra `batch` {wanted}", err
     out, err = started("from dpcore import cli\nprint(cli.run(['release', 'job.toml']))", tmp_path)
@@ -199,7 +216,7 @@ print("done")
 def test_expressions_say_what_they_need(more):
     pytest.importorskip("pydantic")
     out, err = started(WITHOUT + f"\ntry:\n    asked({more})\nexcept JobError as error:\n    print(error)")
-    assert out.endswith("needs the extra `batch` (not installed: duckdb):\n    pip install 'dpcore[batch]'\n"), err
+    assert out.endswith(f"needs the extra `batch` (not installed: duckdb); {PIP}\n"), err
 
 
 def test_an_old_database_is_refused_where_an_expression_is(tmp_path):
@@ -207,4 +224,4 @@ def test_an_old_database_is_refused_where_an_expression_is(tmp_path):
     old(tmp_path, "duckdb", "1.4.4")
     code = WITHOUT.replace('sys.modules["duckdb"] = None', "")
     out, err = started(code + "\nasked()\ntry:\n    asked(where='x > 3')\nexcept JobError as error:\n    print(error)", tmp_path)
-    assert out.endswith("(duckdb 1.4.4 is too old, it must be 2.0 or later):\n    pip install 'dpcore[batch]'\n"), err
+    assert out.endswith(f"(duckdb 1.4.4 is too old, it must be 2.0 or later); {PIP}\n"), err

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from dpcore import distributions, inference, local, mechanisms, minimax, noise, selection
 from dpcore.distributions import _choices, _urn
+from dpcore.local._answered import AnsweredMean, AnsweredNumbers
 from dpcore.rng import Stream
 from dpcore.sums import clamped_sum
 
@@ -181,7 +182,7 @@ def _local() -> list[Drawing]:
             lambda n, e, rng: np.unpackbits(binary.privatize_packed(np.resize(packed, -(-n // 8)), n=n, rng=rng), bitorder="little")[:n],
         )
     )
-    return cases + [_unary(variant) for variant in ("optimal", "symmetric")]
+    return [*cases, *(_unary(variant) for variant in ("optimal", "symmetric")), *_answered()]
 
 
 def _unary(variant: Any) -> Drawing:
@@ -192,6 +193,39 @@ def _unary(variant: Any) -> Drawing:
         return np.unpackbits(unary.privatize(np.arange(records) % 16, rng=rng), axis=1, bitorder="little").reshape(-1)[:n]
 
     return Drawing(f"local UnaryEncoding {variant}, bit by bit", draw, places=False)
+
+
+def _answered() -> list[Drawing]:
+    """Reports of records of which every third has no answer, as columns with `missing = "skip"` have them: two draws for each record."""
+    rounded = AnsweredMean(1.0, 0.0, 1.0)
+    noises: dict[str, tuple[Any, Owner]] = {
+        "Laplace": (local.LocalLaplace(1.0, lower=0, upper=1), alone),
+        "Gaussian": (local.LocalGaussian(1.0, 1e-6, lower=0, upper=1), by_pairs),
+        "DiscreteLaplace": (local.LocalDiscreteLaplace(1.0, lower=0, upper=10), alone),
+    }
+
+    def records(n: int, element: int, dtype: Any = np.float64) -> tuple[Array, Array]:
+        places = np.arange(element, element + n)
+        return (places % 2).astype(dtype), places % 3 > 0
+
+    def numbers(name: str, noise: Any, owner: Owner) -> Drawing:
+        mechanism = AnsweredNumbers(noise)
+
+        def draw(n: int, element: int, rng: Stream) -> Array:
+            """Numbers and bits in turn."""
+            reports = mechanism.privatize(records(-(-n // 2), element, mechanism.dtype["value"]), rng=rng)
+            return np.stack([reports["value"], reports["answered"]], axis=1).astype(np.float64).ravel()[:n]
+
+        def owners(n: int, element: int) -> Array:
+            m = -(-n // 2)
+            return np.stack([owner(m, element), -1 - alone(m, element)], axis=1).ravel()[:n]
+
+        return Drawing(f"local, answered {name}", draw, owners)
+
+    return [
+        Drawing("local, answered BoundedMean", lambda n, e, rng: rounded.privatize(records(n, e), rng=rng)),
+        *(numbers(name, *each) for name, each in noises.items()),
+    ]
 
 
 # Choices and counts

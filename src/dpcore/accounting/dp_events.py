@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from dpcore._extras import needs
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.accounting._checks import MOST_USES, check_noise_scale, check_open_delta
 from dpcore.accounting.concentrated import rho_bounded_range, rho_gaussian, rho_pure
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
 
 Spend: TypeAlias = Privacy | Uses | GaussianPrivacy
-EXTRA_MISSING = "DpEvents need the extra `accounting`: pip install 'dpcore[accounting]'"
 COMPUTED = (
     "MixtureOfGaussiansDpEvent",
     "PoissonSampledDpEvent",
@@ -152,7 +152,7 @@ def _library() -> Any:
     try:
         import dp_accounting
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+        raise ModuleNotFoundError(needs("DpEvents need", "accounting"), name=error.name) from error
     return dp_accounting
 
 

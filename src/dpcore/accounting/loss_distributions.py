@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpcore._dataclasses import dataclass
-from dpcore._extras import refuse_old
+from dpcore._extras import needs, refuse_old
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.accounting._checks import check_delta, check_nonnegative
 from dpcore.accounting.uses import Uses, check_all_uses
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 Sampling = Literal["none", "poisson", "without_replacement"]
 SAMPLINGS = ("none", "poisson", "without_replacement")
-EXTRA_MISSING = "pld needs the extra `accounting`: pip install 'dpcore[accounting]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +161,7 @@ def pld(
     try:
         import dp_accounting
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+        raise ModuleNotFoundError(needs("pld needs", "accounting"), name=error.name) from error
     refuse_old("dp_accounting")
     if draw is not None:
         return LossDistribution(every, sampling, relation, "rdp", _renyi(dp_accounting, every, *draw))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import needs
 from dpcore._validation import REAL_DTYPES, check_array, check_integer, check_threads
 from dpcore.distributions._boxes import Box, Reals
 from dpcore.distributions._plots import density_html, draw_density
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from dpcore.rng import Stream
 
 MOST_DRAWS = 2**40
-TABLE_EXTRA_MISSING = "table needs the extra `batch`: pip install 'dpcore[batch]'"
 
 Real: TypeAlias = float | np.floating[Any] | np.integer[Any]
 
@@ -155,7 +155,7 @@ class Release(Guaranteed, ABC):
         try:
             import pyarrow as pa
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(TABLE_EXTRA_MISSING, name=error.name) from error
+            raise ModuleNotFoundError(needs("table needs", "batch"), name=error.name) from error
         if draws is not None:
             made = self.sample(draws, rng=rng, threads=threads)
         elif made is None:

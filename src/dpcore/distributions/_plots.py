@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._extras import refuse_old
+from dpcore._extras import needs, refuse_old
 from dpcore._html import escaped, facts_table, guarantee
 from dpcore.distributions._boxes import Box
 from dpcore.distributions._cells import Cells
@@ -18,7 +18,6 @@ from dpcore.privacy import Privacy
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-EXTRA_MISSING = "plot needs the extra `report`: pip install 'dpcore[report]'"
 SIZE = (5.6, 3.4)
 """Inches."""
 LINE, FILL, INK, MUTED = "#1f5fb8", "#e8ebf0", "#1a2029", "#5c6675"
@@ -63,7 +62,7 @@ def _new_axes() -> Axes:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(EXTRA_MISSING, name=error.name) from error
+        raise ModuleNotFoundError(needs("plot needs", "report"), name=error.name) from error
     refuse_old("matplotlib")
     return Figure(figsize=SIZE, layout="constrained").subplots()
 

@@ -87,7 +87,7 @@ def perturbed_histogram(
     array, cells, rng = cells_of_records(records, bounds, bins, rng, threads)
     check_choice("noise", noise, ("laplace", "discrete_laplace"))
     epsilon = check_positive("epsilon", epsilon)
-    _noise_scale(epsilon, 2.0, noise)
+    noise_scale(epsilon, 2.0, noise)
     counts = cells.counts(array, threads=threads)
     noisy, masses = perturbed_masses(counts, epsilon, noise=noise, rng=rng, threads=threads)
     return HistogramRelease(Privacy(epsilon), len(array), cells.box, cells, noisy, masses)
@@ -153,7 +153,7 @@ def perturbed_masses(
     if array.ndim == 0 or array.shape[-1] == 0:
         raise ParameterError(f"counts must have shape (..., m) with m ≥ 1, got {array.shape}")
     check_choice("noise", noise, ("laplace", "discrete_laplace"))
-    scale = _noise_scale(epsilon, sensitivity, noise)
+    scale = noise_scale(epsilon, sensitivity, noise)
     draw: Any = laplace if noise == "laplace" else discrete_laplace
     noisy: Noisy = draw(array, scale, rng=rng, threads=threads)
     masses = np.maximum(noisy, 0).astype(np.float64, copy=False)
@@ -164,7 +164,7 @@ def perturbed_masses(
     return noisy, masses
 
 
-def _noise_scale(epsilon: float, sensitivity: float, noise: str) -> float:
+def noise_scale(epsilon: float, sensitivity: float, noise: str) -> float:
     """Scale sensitivity/ε rounded up, if the noise has it."""
     scale = accounting.laplace_scale(epsilon, sensitivity)
     low, high = FLOAT_SCALE if noise == "laplace" else DISCRETE_SCALE

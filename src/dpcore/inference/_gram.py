@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.errors import DataError
+from dpcore.errors import DataError, ParameterError
 from dpcore.sums import ExactSum
 
 BITS = 20
@@ -23,6 +23,12 @@ _BLOCK_ITEMS = 1 << 21
 _LARGEST = np.finfo(np.float64).max
 
 Array = npt.NDArray[Any]
+
+
+def check_columns(name: str, d: int) -> None:
+    """Raise if there are more columns than the sums of products hold."""
+    if d > MOST_COLUMNS:
+        raise ParameterError(f"{name} must have at most {MOST_COLUMNS} columns, got {d}")
 
 
 def cross_products(x: Array, y: Array, x_radius: float, y_radius: float, *, center: Array | None = None, name: str = "x") -> ExactSum:

@@ -177,12 +177,11 @@ def covariance(
     """
     rows = check_records("records", records, 2)
     d = rows.shape[1]
-    if d > _gram.MOST_COLUMNS:
-        raise ParameterError(f"records must have at most {_gram.MOST_COLUMNS} columns, got {d}")
+    _gram.check_columns("records", d)
     epsilon = check_positive("epsilon", epsilon)
     delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
     radius = check_real("radius", radius, low=2.0**-400, high=2.0**400)
-    middle = _checked_center(center, d)
+    middle = checked_center(center, d)
     check_threads(threads)
     scales = noise_scales(epsilon, delta)
     n, unit = len(rows), float(_gram.RADIUS**2)
@@ -214,7 +213,7 @@ def noise_scales(epsilon: float, delta: float) -> tuple[float, float]:
     return first, second
 
 
-def _checked_center(center: npt.ArrayLike, d: int) -> Array:
+def checked_center(center: npt.ArrayLike, d: int) -> Array:
     """The centre as d finite numbers, else raise."""
     array = check_array("center", center, REAL_DTYPES).astype(np.float64)
     if array.shape not in {(), (d,)}:

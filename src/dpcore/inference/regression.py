@@ -194,21 +194,20 @@ def linear_regression(
     if len(rows) != len(responses):
         raise ParameterError(f"x and y must have one length, got {len(rows)} and {len(responses)}")
     d = rows.shape[1]
-    if d > _gram.MOST_COLUMNS:
-        raise ParameterError(f"x must have at most {_gram.MOST_COLUMNS} columns, got {d}")
+    _gram.check_columns("x", d)
     epsilon = check_positive("epsilon", epsilon)
     delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
     x_radius = check_real("x_radius", x_radius, low=2.0**-400, high=2.0**400)
     y_radius = check_real("y_radius", y_radius, low=2.0**-400, high=2.0**400)
     beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
     check_threads(threads)
-    scales = _scales(epsilon, delta)
+    scales = noise_scales(epsilon, delta)
     products = _gram.cross_products(rows, responses, x_radius, y_radius)
     released = _noisy(products, d, scales, rng, threads)
     return _solved(released, scales, len(rows), Privacy(epsilon, delta), (x_radius, y_radius), beta)
 
 
-def _scales(epsilon: float, delta: float) -> tuple[float, float, float]:
+def noise_scales(epsilon: float, delta: float) -> tuple[float, float, float]:
     """Noise of the three statistics in units of K²: sensitivities √2, 2 and 1, and shares of the budget."""
     unit = accounting.analytic_gaussian_scale(epsilon, delta, 1.0) * _UP
     first, second, third = (s * unit / math.sqrt(share) for s, share in zip((math.sqrt(2.0), 2.0, 1.0), SHARES, strict=True))

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import BELOW, install
 from dpcore.errors import ParameterError, UntestedVersionWarning
 
 
@@ -53,7 +54,7 @@ class Peer:
         module = sys.modules.get(self.module)
         if module is None and find_spec(self.module.partition(".")[0]) is None:
             raise ModuleNotFoundError(
-                f"this needs {self.distribution}, which is not installed:\n    pip install 'dpcore[{self.extra}]'", name=self.module
+                f"this needs {self.distribution}, which is not installed; {install(self.extra, gap=BELOW)}", name=self.module
             )
         # Another thread that is importing the peer is waited for here; this thread gets what there is so far.
         module = importlib.import_module(self.module)

@@ -76,7 +76,7 @@ def report_document(plan: Plan, rows: int | None) -> dict[str, Any]:
         "run": origin["run"],
         "time": origin["time"],
         "statement": privacy_statement(job),
-        "notes": [PUBLIC_ROWS, spent_again(job), *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
+        "notes": [PUBLIC_ROWS, spent_again(plan), *([KEPT] if job.keep else []), *([] if job.secure else [NOT_SECURE])],
         "input": origin["input"],
         "job": origin["job"],
         **({} if job.ledger is None else {"ledger": {"path": job.ledger.path, "entry": plan.publication.charge.entry}}),

@@ -16,7 +16,7 @@ import numpy as np
 from dpcore import _backend
 from dpcore._dataclasses import dataclass
 from dpcore._validation import check_choice
-from dpcore.errors import ParameterError
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local._additive import Additive, range_width
 from dpcore.local._limits import CERTAIN, FrequencyLimits
 from dpcore.local._mechanism import LocalMechanism, open_stream
@@ -351,7 +351,10 @@ class AnsweredNumbers(Answered):
         adding, flipping = _two_streams(rng, threads)
         reports = np.empty(numbers.shape, self.dtype)
         bounds = (self.noise.lower, self.noise.upper, self.middle)
-        known = np.where(answered, numbers, numbers.dtype.type(self.middle))  # whatever stands where there is no answer
+        # Whatever stands where there is no answer. Rounded to another type, the middle would be farther from a bound than the bit allows.
+        if numbers.dtype not in (np.float64, np.int64) or (middle := numbers.dtype.type(self.middle)) != self.middle:
+            raise ParameterTypeError(f"numbers must be of a type that holds {self.middle!r}, float64 or int64, got {numbers.dtype}")
+        known = np.where(answered, numbers, middle)
         reports["value"] = _noised(self.noise, known, bounds, adding, threads)
         reports["answered"] = self.bit.privatize(answered, rng=flipping, threads=threads)
         return reports

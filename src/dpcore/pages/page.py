@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from dpcore._dataclasses import dataclass
 from dpcore._disk.files import AtomicFile, remove_stale
 from dpcore._disk.signals import Deferred
-from dpcore._extras import words_of_old
+from dpcore._extras import needs, words_of_old
 from dpcore.errors import JobError, StorageError, reason
 from dpcore.pages.moments import now
 from dpcore.pages.numbers import counted, json_text, plain_number, rounded_up
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 DATE = re.compile(r"\b\d{4}-\d\d(?:-\d\d)?\b")
-EXTRA_MISSING = "--report needs the extra `report`: pip install 'dpcore[report]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Pages(ABC):
             if self.has_plots:
                 from dpcore.pages import plots  # noqa: F401
         except ModuleNotFoundError:
-            raise JobError(EXTRA_MISSING) from None
+            raise JobError(needs("--report needs", "report")) from None
         self.name = name
         self._provenance = Provenance() if provenance is None else provenance
         self._template = environment.get_template(f"{self.template}.html.j2")

@@ -59,6 +59,7 @@ class ReleasePages(Pages):
             ),
             "neighbours": neighbours_in_words(subject) + accounting_in_words(subject),
             "ledger": ledger_shown(subject.get("ledger"), privacy),
+            "commitment": commitment_shown(subject.get("commitment")),
             "alarm": NOT_SECURE,
             "limits": limits_in_words(subject),
             "misses": misses_in_words(levels) if levels else None,
@@ -78,6 +79,36 @@ class ReleasePages(Pages):
         origin = self._provenance
         table = origin.dataset or (PurePath(origin.input).name if origin.input else None)
         return f"{f'from {table}, ' if table else ''}protecting {whose(document['unit'])}"
+
+
+MATCH = (
+    "every answer, error, interval, noise scale, bound and group of the document, and every table that the release made up, follows from "
+    "the key that was committed to, from the job in the key file, and from an input with the same bytes, by the code that the commitment "
+    "names"
+)
+"""What a match shows, in the words of docs/verify.md."""
+NOT_TRIED = "that several keys were not tried until the answers pleased"
+
+
+def commitment_shown(said: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The commitment of a release that can be replayed, and what it shows."""
+    if said is None:
+        return None
+    if said.get("deposited"):
+        keys = (
+            f"It shows {NOT_TRIED} only to those who know that the commitment was deposited with a third party before the run, and that "
+            "the public randomness came after it. It never shows"
+        )
+    else:
+        keys = f"It does not show {NOT_TRIED}, nor"
+    code = said["code"]
+    return {
+        "digest": said["hmac_sha256"],
+        "randomness": said.get("public_randomness"),
+        "code": f"dpcore {code['version']}, stream {code['stream_version']}, {code['sha256']}",
+        "match": f"The holder of the table kept the key of the noise. A match of dpcore verify shows that {MATCH}.",
+        "limits": f"{keys} that the data are true, complete or not chosen.",
+    }
 
 
 SYMBOLS = {"epsilon": "ε", "rho": "ρ", "mu": "μ"}

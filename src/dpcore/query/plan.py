@@ -347,17 +347,17 @@ def _narrowest(job: ReleaseJob, inputs: Inputs) -> dict[str, pa.DataType]:
 
 def _spend(job: ReleaseJob, estimators: tuple[Estimator, ...], series: Series | None, commitment: Commitment | None) -> Spend:
     """(ε, δ) of the whole job, and for a ledger what it keeps: the ρ of each query if it is known, and what is asked."""
-    count = len(job.query)
+    count, committed = len(job.query), None if commitment is None else commitment.digest
     what = f"release of {count} quer{'ies' if count > 1 else 'y'} on {job.tables_in_words}"
     if job.ledger is None and series is None:
-        return Spend(what, job.total)
+        return Spend(what, job.total, commitment=committed)
     from dpcore.tables.recorded import recorded
 
     guarantees = (Privacy(estimator.section.epsilon, estimator.section.delta, job.privacy.relation) for estimator in estimators)
     parts = (whole if estimator.rho is None else estimator.rho for estimator, whole in zip(estimators, guarantees, strict=True))
     asked = recorded(_asked(job, query) for query in job.query)
     words, step = (what, None) if series is None else (series.what, series.id)
-    return Spend(words, job.total, tuple(parts), asked, step, None if commitment is None else commitment.digest)
+    return Spend(words, job.total, tuple(parts), asked, step, committed)
 
 
 def _asked(job: ReleaseJob, query: QuerySection) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 
 from dpcore._dataclasses import dataclass
-from dpcore._extras import words_of_old
+from dpcore._extras import needs, words_of_old
 from dpcore.errors import ParameterError
 from dpcore.reproduce import studies as _package
 from dpcore.reproduce.results import Section
@@ -106,6 +106,6 @@ def _check_installed(study: Study) -> None:
         return
     extra, package = study.extra
     if importlib.util.find_spec(package) is None:
-        raise ParameterError(f"the study {study.name} needs the extra `{extra}`: pip install 'dpcore[{extra}]'")
+        raise ParameterError(needs(f"the study {study.name} needs", extra))
     if words := words_of_old(package):
         raise ParameterError(f"the study {study.name} cannot run: {words}")

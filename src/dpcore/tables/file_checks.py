@@ -48,18 +48,18 @@ def _read_beside(job: JobFile, others: Sequence[Place]) -> list[Place]:
     return [*read, *(place for place in others if place[0] not in (LOG, REPORT))]
 
 
-def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path") -> None:
+def check_output_is_free(output: Location, *, overwrite: bool, key: str = "output.path", instead: str = "use --overwrite") -> None:
     """Raise `JobError` if the output exists already."""
     if isinstance(output, Address) and not has_bucket(output):
         raise JobError(f"{key} = {str(output)!r}: there is no such bucket")
     if not overwrite and exists(output):
         raise JobError(
             f"{key} = {str(output)!r} exists. Running the job again would spend its privacy budget a second time: two outputs "
-            "of one table together protect it only at the sum of both. If that is intended, use --overwrite"
+            f"of one table together protect it only at the sum of both. If that is intended, {instead}"
         )
     sidecar = metadata.sidecar_path(output)
     if output.suffix.lower() == ".csv" and not overwrite and exists(sidecar) and not metadata.is_sidecar(sidecar):
-        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or use --overwrite")
+        raise JobError(f"{str(sidecar)!r} exists, where the metadata of {key} belong, and is something else; move it, or {instead}")
 
 
 def check_files(job: JobFile, inputs: Inputs, files: Sequence[Place], others: Sequence[Place]) -> None:
@@ -75,4 +75,4 @@ def check_files_are_free(files: Sequence[Place], charge: Charge, *, overwrite: b
     if charge.earlier is None:
         for key, path in files:
             if (key, path) not in sidecars:
-                check_output_is_free(path, overwrite=overwrite, key=key)
+                check_output_is_free(path, overwrite=overwrite, key=key, instead=charge.to_spend_again)

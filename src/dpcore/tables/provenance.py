@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from dpcore.tables.sections import JobFile
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
-KNOWN_AGAIN = (
-    "Running this same job again spends nothing, because the ledger has an entry for the run. With another output.path, other settings or "
-    "--overwrite it spends again."
-)
+KNOWN = "Running this same job again spends nothing, because the ledger has an entry for the run."
+KNOWN_AGAIN = f"{KNOWN} With another output.path, other settings or --overwrite it spends again."
 
-
+COMMITTED_AGAIN = "--overwrite is refused: the run has one key, and so one noise. For new answers {instead}; that spends again."
 PAID_ONCE = (
     "Another run of this step publishes its stored answer again, and spends nothing; nor does the next step. The state of the series is as "
     "secret as the data."
@@ -64,10 +62,14 @@ def _written(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def spent_again(job: JobFile) -> str:
+def spent_again(plan: JobPlan) -> str:
     """What a job spends if it runs again."""
+    job, charge = plan.job, plan.publication.charge
     if job.is_paid_once:
         return PAID_ONCE
+    if charge.is_committed:
+        again = COMMITTED_AGAIN.format(instead=charge.to_spend_again)
+        return again if job.ledger is None else f"{KNOWN} {again}"
     return SPENT_AGAIN if job.ledger is None else KNOWN_AGAIN
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dpcore import batch
+from dpcore._extras import BELOW, install
 from dpcore.errors import ParameterTypeError
 from support.jobs import start
 
@@ -49,4 +50,4 @@ except ModuleNotFoundError as error:
     print(error.name, error)
 """
     out, err = start(script=script).communicate()
-    assert out == f"{absent} dpcore.batch needs the extra `batch` (not installed: {absent}):\n    pip install 'dpcore[batch]'\n", err
+    assert out == f"{absent} dpcore.batch needs the extra `batch` (not installed: {absent}); {install('batch', gap=BELOW)}\n", err

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from dpcore import local
-from dpcore.errors import ParameterError
+from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.local._answered import NONE, AnsweredMean, AnsweredNumbers, AnsweredShares, _two_streams
 from dpcore.testing import KeyedRandom
 from support.laws import ERROR_RATE, binomial_p_value, p_value
@@ -144,6 +144,14 @@ def test_the_law_of_a_pair(answered):
     # The number and the bit of one record are independent.
     table = np.histogram2d(np.clip(values, -8, 8), reports["answered"], bins=[np.arange(-8.5, 9.0), [-0.5, 0.5, 1.5]])[0]
     assert stats.chi2_contingency(table).pvalue > ERROR_RATE
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.int8], ids=str)
+def test_numbers_of_a_type_that_does_not_hold_the_middle_are_refused(dtype):
+    """Rounded to it, the middle would be farther from a bound than the bit allows."""
+    mechanism = AnsweredNumbers(local.LocalLaplace(1.0, lower=0, upper=0.1))
+    with pytest.raises(ParameterTypeError, match=r"numbers must be of a type that holds 0\.05, float64 or int64, got"):
+        mechanism.privatize((np.zeros(3, dtype), np.ones(3, bool)))
 
 
 def test_the_number_beside_no_answer_does_not_matter():

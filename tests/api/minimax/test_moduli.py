@@ -289,7 +289,7 @@ def test_no_weaker_method_is_fallen_back_to(monkeypatch):
 def test_without_the_extra_its_name_is_told(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     for ask in (lambda: modulus_hellinger(model("simplex"), 0.1), lambda: lower_bound(model("simplex"), 1.0, n=100)):
-        with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install '\S*\[minimax\]'"):
             ask()
     assert modulus_tv(model("simplex"), 0.1).value == pytest.approx(0.4)
     assert optimal_channel(model("simplex"), 1.0, n=100).certificate.holds

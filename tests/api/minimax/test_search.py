@@ -489,7 +489,7 @@ def test_bounds_that_nobody_asked_for_follow_the_tests():
 def test_without_the_solver_binary_channels_need_only_a_step(monkeypatch):
     monkeypatch.setitem(sys.modules, "clarabel", None)
     assert BinarySearchEstimator(MODEL, CHANNEL, n=100, step="tuned").N > 2
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\S*\[minimax\]'"):
         BinarySearchEstimator(MODEL, CHANNEL, n=100, step="theory")
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'dpcore\[minimax\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\S*\[minimax\]'"):
         BinarySearchEstimator(Model(np.arange(4.0)), KaryResponse(2.0, k=4), n=100, step=0.4).estimate([25, 25, 25, 25])

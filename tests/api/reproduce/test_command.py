@@ -12,6 +12,7 @@ import pytest
 
 import dpcore
 from dpcore import cli
+from dpcore._extras import install
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.reproduce import Check, Figure, Panel, Section, Series, Setting, Slope, known_studies, registry, run
 from dpcore.reproduce.items import known_items
@@ -204,7 +205,7 @@ def test_a_missing_extra_is_named_before_anything_is_measured(name, monkeypatch,
     assert cli.run(["reproduce", name]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "dpcore: the study minimax needs the extra `minimax`: pip install 'dpcore[minimax]'\n"
+    assert err == f"dpcore: the study minimax needs the extra `minimax`: {install('minimax')}\n"
     assert [study.name for study in registry.chosen_studies(["blackwell"])] == ["blackwell"]
 
 

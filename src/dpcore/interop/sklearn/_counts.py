@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,18 +11,20 @@ from sklearn.base import ClassifierMixin, DensityMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from dpcore._validation import check_choice, check_integer, check_positive, check_real
+from dpcore._validation import check_choice, check_integer, check_positive
 from dpcore.distributions import HistogramRelease, perturbed_histogram
 from dpcore.distributions._boxes import Box
-from dpcore.distributions._cells import Cells
+from dpcore.distributions._cells import MOST_CELLS, Cells
+from dpcore.distributions.perturbed import noise_scale
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import l2_of_equal
 from dpcore.interop.sklearn import _reading
-from dpcore.interop.sklearn._base import PrivateEstimator, stream_for
+from dpcore.interop.sklearn._base import Fit, PrivateEstimator, stream_for
 from dpcore.interop.sklearn._cells import cells_of_columns, numbers_of_bins, sides
 from dpcore.interop.sklearn._reading import Array, Reals
 from dpcore.mechanisms import DiscreteLaplace, Gaussian
 from dpcore.privacy import Privacy
+from dpcore.rng import Stream
 
 
 class PrivateHistogramDensity(DensityMixin, PrivateEstimator):  # type: ignore[misc]
@@ -38,34 +41,19 @@ class PrivateHistogramDensity(DensityMixin, PrivateEstimator):  # type: ignore[m
         Bins of each feature. All cells together are at most 2^26.
     noise : {"laplace", "discrete_laplace"}, default "laplace"
         Law of the noise in each count.
-    refit : bool, default False
-        Whether an estimator that is fitted may be fitted again, which spends ε again. See `spent_`.
-    ledger : str, path or Ledger, optional
-        Where each fit is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {refit}
 
     Attributes
     ----------
     estimate_ : HistogramRelease
         What was released: noisy counts, density, distribution function, bands.
-    privacy_, spent_ : Privacy
-        Guarantee of the last fit, and of all fits of this object together.
-    n_fits_ : int
-        Fits of this object.
-    secure_ : bool
-        Whether the noise came from the operating system's randomness.
+    {spent}
     n_features_in_ : int
         Columns d of X, at most 16.
 
     Raises
     ------
-    ParameterError, ParameterTypeError
-        From `fit`, if a parameter is missing, out of range or of the wrong type.
-    DataError
-        From `fit` and `score_samples`, if a number is NaN or infinite; the message has its index.
-    BudgetError
-        From `fit`, if it would spend again without leave, or more than the ledger has.
+    {raises}
 
     Notes
     -----
@@ -81,6 +69,8 @@ class PrivateHistogramDensity(DensityMixin, PrivateEstimator):  # type: ignore[m
     >>> density.score_samples([[0.5]]).round(1)  # doctest: +SKIP
     array([0.])
     """
+
+    estimate_: HistogramRelease
 
     def __init__(
         self,
@@ -101,33 +91,19 @@ class PrivateHistogramDensity(DensityMixin, PrivateEstimator):  # type: ignore[m
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Estimate the density, which spends the budget.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Records.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        PrivateHistogramDensity
-            This estimator.
-        """
+    def _planned(self, table: Array, y: Any) -> Fit:  # noqa: ARG002
         privacy = Privacy(self._checked_epsilon())
-        noise: Any = check_choice("noise", self.noise, ("laplace", "discrete_laplace"))
-        table = self._training_table(X)
+        law: Any = check_choice("noise", self.noise, ("laplace", "discrete_laplace"))
+        noise_scale(privacy.epsilon, 2.0, law)
         d = table.shape[1]
         bins, box = numbers_of_bins(self.bins, d), sides(self._required("bounds"), d)
         bounds = ([low for low, _ in box], [high for _, high in box])
         Cells.of(bins, Box.of(bounds, d))  # refuses what does not fit before anything is spent
-        with self._paid(privacy, {"bins": list(bins), "features": d}) as rng:
-            rows = _reading.numbers("X", table)
-            self._count(privacy, rng)
-            self.estimate_: HistogramRelease = perturbed_histogram(rows, privacy.epsilon, bounds, bins=bins, noise=noise, rng=rng)
-        return self
+
+        def learn(rows: Reals, rng: Stream | None) -> dict[str, Any]:
+            return {"estimate_": perturbed_histogram(rows, privacy.epsilon, bounds, bins=bins, noise=law, rng=rng)}
+
+        return Fit(privacy, {"bins": list(bins), "features": d}, lambda: _reading.numbers("X", table), learn)
 
     def score_samples(self, X: Any) -> Reals:
         """Return the logarithm of the density at each record.
@@ -203,12 +179,7 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         guarantee is then for data sets with the same labels.
     smoothing : float, default 1.0
         What is added to each count, positive and finite.
-    refit : bool, default False
-        Whether an estimator that is fitted may be fitted again, which spends ε and δ again. See `spent_`.
-    ledger : str, path or Ledger, optional
-        Where each fit is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {refit}
 
     Attributes
     ----------
@@ -224,23 +195,13 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         Logarithms of the shares of the bins in a class.
     estimate_ : DiscreteLaplace or Gaussian
         The mechanism that all counts were released with.
-    privacy_, spent_ : Privacy
-        Guarantee of the last fit, and of all fits of this object together.
-    n_fits_ : int
-        Fits of this object.
-    secure_ : bool
-        Whether the noise came from the operating system's randomness.
+    {spent}
     n_features_in_ : int
         Columns d of X.
 
     Raises
     ------
-    ParameterError, ParameterTypeError
-        From `fit`, if a parameter is missing, out of range or of the wrong type.
-    DataError
-        From `fit` and `predict`, if a number is NaN or infinite, or a label was not declared; the message has its index.
-    BudgetError
-        From `fit`, if it would spend again without leave, or more than the ledger has.
+    {raises}
 
     Notes
     -----
@@ -258,6 +219,13 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
     >>> model.predict([[0.1, 0.5], [0.9, 0.5]])  # doctest: +SKIP
     array([False,  True])
     """
+
+    classes_: Array
+    class_count_: Array
+    feature_count_: list[Array]
+    class_log_prior_: Reals
+    feature_log_prob_: list[Reals]
+    _cells: list[Cells]
 
     def __init__(
         self,
@@ -282,47 +250,45 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Count, which spends the budget.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Records.
-        y : array_like, shape (n,)
-            Labels.
-
-        Returns
-        -------
-        PrivateNaiveBayes
-            This estimator.
-        """
-        epsilon = self._checked_epsilon()
-        delta = check_real("delta", self.delta, low=0.0, high=1.0, include_high=False)
+    def _planned(self, table: Array, y: Any) -> Fit:
+        privacy = self._privacy(zero_delta=True)
         smoothing = check_positive("smoothing", self.smoothing)
         declared = self._declared()
-        table = self._training_table(X)
         d = table.shape[1]
-        mechanism = _mechanism(epsilon, delta, d)
+        mechanism = _mechanism(privacy.epsilon, privacy.delta, d)
         cells = cells_of_columns(self._required("bounds"), self.bins, d)
+        if declared is not None:
+            _check_size(len(declared), cells)
         labels = _reading.target(y, len(table), type(self).__name__)
-        with self._paid(mechanism.privacy, {"bins": [each.m for each in cells], "features": d}) as rng:
+
+        def read() -> tuple[Array, list[Array]]:
             rows = _reading.numbers("X", table)
             classes = _labels_there(labels) if declared is None else declared
+            _check_size(len(classes), cells)
             which = _reading.codes("y", labels, classes.tolist())
-            tables = [(len(classes), 1, which)]
-            tables += [(len(classes), each.m, which * each.m + each.codes(rows[:, j])) for j, each in enumerate(cells)]
-            counts = np.concatenate([np.bincount(codes, minlength=k * m) for k, m, codes in tables]).astype(np.int64)
-            self._count(mechanism.privacy, rng)
-            noisy: Array = mechanism.release(counts, rng=rng)
-        ends = np.cumsum([k * m for k, m, _ in tables])
-        found = [part.reshape(k, m) for part, (k, m, _) in zip(np.split(noisy, ends[:-1]), tables, strict=True)]
-        self.classes_, self.class_count_, self.feature_count_ = classes, found[0][:, 0], found[1:]
-        self._cells = cells
-        self.class_log_prior_ = _log_shares(self.class_count_, smoothing)
-        self.feature_log_prob_ = [_log_shares(each, smoothing) for each in self.feature_count_]
-        self.estimate_ = mechanism
-        return self
+            counts = [np.bincount(which, minlength=len(classes))[:, None]]
+            for j, each in enumerate(cells):
+                codes = which * each.m + each.codes(rows[:, j])
+                counts.append(np.bincount(codes, minlength=len(classes) * each.m).reshape(len(classes), each.m))
+            return classes, counts
+
+        def learn(found: tuple[Array, list[Array]], rng: Stream | None) -> dict[str, Any]:
+            classes, counts = found
+            exact = np.concatenate([each.ravel() for each in counts]).astype(np.int64)
+            noisy: Array = mechanism.release(exact, rng=rng)
+            ends = np.cumsum([each.size for each in counts])
+            first, *others = [part.reshape(each.shape) for part, each in zip(np.split(noisy, ends[:-1]), counts, strict=True)]
+            return {
+                "classes_": classes,
+                "class_count_": first[:, 0],
+                "feature_count_": others,
+                "class_log_prior_": _log_shares(first[:, 0], smoothing),
+                "feature_log_prob_": [_log_shares(each, smoothing) for each in others],
+                "estimate_": mechanism,
+                "_cells": cells,
+            }
+
+        return Fit(mechanism.privacy, {"bins": [each.m for each in cells], "features": d}, read, learn)
 
     def _declared(self) -> Array | None:
         """The labels in ascending order; None if those of the data are public."""
@@ -402,6 +368,13 @@ class PrivateNaiveBayes(ClassifierMixin, PrivateEstimator):  # type: ignore[misc
         tags = super().__sklearn_tags__()
         tags.classifier_tags.poor_score = True
         return tags
+
+
+def _check_size(classes: int, cells: Sequence[Cells]) -> None:
+    """Raise if all counts together are more than `MOST_CELLS`."""
+    total = classes * (1 + sum(each.m for each in cells))
+    if total > MOST_CELLS:
+        raise ParameterError(f"classes and bins must give at most 2^26 counts, got {total}")
 
 
 def _mechanism(epsilon: float, delta: float, d: int) -> DiscreteLaplace | Gaussian:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from dpcore._validation import check_real
 from dpcore.errors import ParameterTypeError
-from dpcore.inference import RegressionEstimate, linear_regression
+from dpcore.inference import RegressionEstimate, _gram, linear_regression
+from dpcore.inference.regression import noise_scales
 from dpcore.interop.sklearn import _reading
-from dpcore.interop.sklearn._base import PrivateEstimator
-from dpcore.interop.sklearn._reading import Reals
-from dpcore.privacy import Privacy
+from dpcore.interop.sklearn._base import Fit, PrivateEstimator
+from dpcore.interop.sklearn._reading import Array, Reals
+from dpcore.rng import Stream
 
 
 class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore[misc]
@@ -34,12 +35,7 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Whether to add a column that is `x_radius` everywhere. It takes part in the noise; without it the model goes through 0.
     beta : float, default 0.05
         Probability, in (0, 1), with which the ridge may be too small for the noise.
-    refit : bool, default False
-        Whether an estimator that is fitted may be fitted again, which spends ε and δ again. See `spent_`.
-    ledger : str, path or Ledger, optional
-        Where each fit is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {refit}
 
     Attributes
     ----------
@@ -51,23 +47,13 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         Standard errors of the coefficients, noise included.
     estimate_ : RegressionEstimate
         What was released: intervals, the ridge, scales of the noise. Its last coefficient is that of the column for the intercept.
-    privacy_, spent_ : Privacy
-        Guarantee of the last fit, and of all fits of this object together.
-    n_fits_ : int
-        Fits of this object.
-    secure_ : bool
-        Whether the noise came from the operating system's randomness.
+    {spent}
     n_features_in_ : int
         Columns d of X.
 
     Raises
     ------
-    ParameterError, ParameterTypeError
-        From `fit`, if a parameter is missing, out of range or of the wrong type.
-    DataError
-        From `fit` and `predict`, if a number is NaN or infinite; the message has its index.
-    BudgetError
-        From `fit`, if it would spend again without leave, or more than the ledger has.
+    {raises}
 
     Notes
     -----
@@ -84,6 +70,11 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
     >>> model.coef_.round(1), round(model.intercept_, 1)  # doctest: +SKIP
     (array([ 1. , -0.5]), 1.0)
     """
+
+    estimate_: RegressionEstimate
+    coef_: Reals
+    stderr_: Reals
+    intercept_: float
 
     def __init__(
         self,
@@ -108,42 +99,32 @@ class PrivateLinearRegression(RegressorMixin, PrivateEstimator):  # type: ignore
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit the coefficients, which spends the budget.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Records.
-        y : array_like, shape (n,)
-            Responses.
-
-        Returns
-        -------
-        PrivateLinearRegression
-            This estimator.
-        """
-        privacy = Privacy(self._checked_epsilon(), self._checked_delta())
-        radii = {name: check_real(name, self._required(name), low=2.0**-400, high=2.0**399) for name in ("x_radius", "y_radius")}
+    def _planned(self, table: Array, y: Any) -> Fit:
+        privacy = self._privacy()
+        # The column of the intercept makes rows longer by a factor of √2.
+        x_radius, y_radius = (check_real(name, self._required(name), low=2.0**-400, high=2.0**399) for name in ("x_radius", "y_radius"))
         beta = check_real("beta", self.beta, low=0.0, high=1.0, include_low=False, include_high=False)
-        if not isinstance(self.fit_intercept, bool):
-            raise ParameterTypeError(f"fit_intercept must be True or False, got {self.fit_intercept!r}")
-        table = self._training_table(X)
-        responses = _reading.numeric("y", _reading.target(y, len(table), type(self).__name__))
-        with self._paid(privacy, {"x_radius": radii["x_radius"], "y_radius": radii["y_radius"], "features": table.shape[1]}) as rng:
-            rows, clipped = _reading.numbers("X", table), _reading.numbers("y", responses)
-            x_radius = radii["x_radius"]
-            if self.fit_intercept:
-                rows = np.column_stack([clipped_rows(rows, x_radius), np.full(len(rows), x_radius)])
-                x_radius = math.sqrt(2.0) * x_radius
-            self._count(privacy, rng)
-            self.estimate_: RegressionEstimate = linear_regression(
-                rows, clipped, privacy.epsilon, privacy.delta, x_radius=x_radius, y_radius=radii["y_radius"], beta=beta, rng=rng
-            )
+        with_intercept = self.fit_intercept
+        if not isinstance(with_intercept, bool):
+            raise ParameterTypeError(f"fit_intercept must be True or False, got {with_intercept!r}")
         d = table.shape[1]
-        self.coef_, self.stderr_ = self.estimate_.value[:d], self.estimate_.stderr[:d]
-        self.intercept_ = float(self.estimate_.value[d]) * radii["x_radius"] if self.fit_intercept else 0.0
-        return self
+        _gram.check_columns("X and the intercept" if with_intercept else "X", d + with_intercept)
+        noise_scales(privacy.epsilon, privacy.delta)
+        responses = _reading.numeric("y", _reading.target(y, len(table), type(self).__name__))
+
+        def read() -> tuple[Reals, Reals]:
+            rows, clipped = _reading.numbers("X", table), _reading.numbers("y", responses)
+            if with_intercept:
+                rows = np.column_stack([clipped_rows(rows, x_radius), np.full(len(rows), x_radius)])
+            return rows, clipped
+
+        def learn(cells: tuple[Reals, Reals], rng: Stream | None) -> dict[str, Any]:
+            radius = math.sqrt(2.0) * x_radius if with_intercept else x_radius
+            found = linear_regression(*cells, privacy.epsilon, privacy.delta, x_radius=radius, y_radius=y_radius, beta=beta, rng=rng)
+            intercept = float(found.value[d]) * x_radius if with_intercept else 0.0
+            return {"estimate_": found, "coef_": found.value[:d], "stderr_": found.stderr[:d], "intercept_": intercept}
+
+        return Fit(privacy, {"x_radius": x_radius, "y_radius": y_radius, "features": d}, read, learn)
 
     def predict(self, X: Any) -> Reals:
         """Predict responses. The coefficients are applied to X as it is, without clipping.

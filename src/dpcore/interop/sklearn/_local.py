@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import AbstractContextManager, nullcontext
 from fractions import Fraction
 from typing import Any, Self
 
@@ -12,11 +11,11 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpcore import noise
-from dpcore._validation import check_choice, check_real
+from dpcore._validation import check_choice
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.inference._parameters import l2_of_equal
 from dpcore.interop.sklearn import _reading
-from dpcore.interop.sklearn._base import PrivateEstimator, opened, per_column, stream_for
+from dpcore.interop.sklearn._base import Budgeted, opened, per_column, stream_for
 from dpcore.interop.sklearn._reading import Array
 from dpcore.local import KaryResponse, LocalLaplace
 from dpcore.mechanisms import Gaussian
@@ -24,7 +23,7 @@ from dpcore.privacy import Privacy
 from dpcore.rng import Stream, resolve
 
 
-class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):  # type: ignore[misc]
+class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, Budgeted):  # type: ignore[misc]
     """Randomise each record on its own, so that those who train on the result need not be trusted.
 
     Parameters
@@ -45,15 +44,14 @@ class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         For "kary": the category that stands for all that is none. By default it is refused.
     ledger : str, path or Ledger, optional
         Where each `transform` is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {random_state}
 
     Attributes
     ----------
     privacy_ : Privacy
         Guarantee of one record in one `transform`.
     secure_ : bool
-        Whether the noise comes from the operating system's randomness.
+        Whether the noise of the last `transform`, or of the next one after `fit`, comes from the operating system's randomness.
     n_features_in_ : int
         Columns d of X.
 
@@ -84,6 +82,10 @@ class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     (3, 1)
     """
 
+    _randomizer: _Numbers | _Categories
+    privacy_: Privacy
+    secure_: bool
+
     def __init__(
         self,
         epsilon: float | None = None,
@@ -108,7 +110,7 @@ class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Check the parameters against the columns. No cell is used, and nothing is spent.
+        """Check the parameters against the columns. Cells are looked at for NaN alone, and nothing is spent.
 
         Parameters
         ----------
@@ -122,15 +124,15 @@ class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
         LocalRandomizer
             This transformer.
         """
-        table = self._records(X, reset=True)
-        self._columns(table.shape[1])
-        if self.method != "kary":
-            _reading.numbers("X", table)  # scikit-learn's rule: what `transform` refuses, `fit` refuses
-        self.privacy_, self.secure_ = self._privacy(), stream_for(self.random_state) is None
-        return self
+        table = _reading.table(X)
+        columns, randomizer = _reading.columns_of(X), self._columns(table.shape[1])
+        randomizer.check(randomizer.typed(table))  # scikit-learn's rule: what `transform` refuses, `fit` refuses
+        opened(self.ledger)
+        learned = {"privacy_": self._privacy(zero_delta=True), "secure_": stream_for(self.random_state) is None, "_randomizer": randomizer}
+        return self._fitted(columns, learned)
 
     def transform(self, X: Any) -> Array:
-        """Randomise each record, which spends the budget of each.
+        """Randomise each record, which spends the budget of each. Parameters are those of the fit.
 
         Parameters
         ----------
@@ -143,30 +145,23 @@ class LocalRandomizer(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
             Noisy numbers of float64, or categories.
         """
         check_is_fitted(self)
-        table = self._records(X, reset=False)
-        columns, privacy, rng = self._columns(table.shape[1]), self._privacy(), stream_for(self.random_state)
-        ledger = opened(self.ledger)
-        paid: AbstractContextManager[Any] = nullcontext()
-        if ledger is not None:
-            name = type(self).__name__
-            paid = ledger.spend(privacy, what=f"{name}.transform", secure=rng is None, queries=[{"estimator": name, "method": self.method}])
-        with paid:
-            return np.asarray(columns(table, resolve(rng)))
+        randomizer = self._randomizer
+        table = randomizer.typed(_reading.table(X))
+        _reading.check_columns(self, X)
+        rng = stream_for(self.random_state)
+        self.secure_ = rng is None
+        with self._paid("transform", self.privacy_, {"method": randomizer.method}, secure=rng is None):
+            return randomizer(table, resolve(rng))
 
-    def _records(self, X: Any, *, reset: bool) -> Array:
-        table = _reading.table(self, X, reset=reset)
-        return table if self.method == "kary" else _reading.numeric("X", table)
-
-    def _privacy(self) -> Privacy:
-        return Privacy(self._checked_epsilon(), check_real("delta", self.delta, low=0.0, high=1.0, include_high=False))
-
-    def _columns(self, d: int) -> Any:
+    def _columns(self, d: int) -> _Numbers | _Categories:
         """The randomiser of a table of d columns; raises if a parameter does not fit."""
-        method, privacy = check_choice("method", self.method, ("laplace", "gaussian", "kary")), self._privacy()
+        method, privacy = check_choice("method", self.method, ("laplace", "gaussian", "kary")), self._privacy(zero_delta=True)
         if (privacy.delta > 0) != (method == "gaussian"):
             raise ParameterError(f"delta must be {'in (0, 1)' if method == 'gaussian' else '0'} for method={method!r}, got {self.delta!r}")
         if method == "kary":
-            return _Categories(self, part_of(privacy.epsilon, d), d)
+            if self.lower is not None or self.upper is not None:
+                raise ParameterError("lower and upper must be left out for method='kary'")
+            return _Categories(part_of(privacy.epsilon, d), _lists(self._required("categories"), d), self.unknown)
         if self.categories is not None or self.unknown is not None:
             raise ParameterError(f"categories and unknown must be left out for method={method!r}")
         ends = [per_column(name, self._required(name), d) for name in ("lower", "upper")]
@@ -204,9 +199,22 @@ class _Numbers:
     def __init__(self, clamps: list[LocalLaplace], gaussian: Gaussian | None) -> None:
         self._clamps, self._gaussian = clamps, gaussian
 
+    @property
+    def method(self) -> str:
+        """The parameter of that name."""
+        return "laplace" if self._gaussian is None else "gaussian"
+
+    def typed(self, table: Array) -> Array:
+        """The same table, unless its type says that its cells are text."""
+        return _reading.numeric("X", table)
+
+    def check(self, table: Array) -> Array:
+        """The cells as numbers; raises for one that is none."""
+        return _reading.numbers("X", table)
+
     def __call__(self, table: Array, rng: Stream) -> Array:
         """Noisy numbers."""
-        rows = _reading.numbers("X", table)
+        rows = self.check(table)
         if self._gaussian is None:
             return np.column_stack([each.privatize(rows[:, j], rng=rng) for j, each in enumerate(self._clamps)])
         low, high = (np.array([getattr(each, name) for each in self._clamps]) for name in ("lower", "upper"))
@@ -225,13 +233,19 @@ class _Numbers:
 class _Categories:
     """Randomised response on columns of categories."""
 
-    def __init__(self, owner: LocalRandomizer, epsilon: float, d: int) -> None:
-        if owner.lower is not None or owner.upper is not None:
-            raise ParameterError("lower and upper must be left out for method='kary'")
-        given = owner._required("categories")  # noqa: SLF001  its own parameter
-        self._labels = [_labels(each) for each in _lists(given, d)]
-        self._unknown = [self._code_of(owner.unknown, labels) for labels in self._labels]
+    method = "kary"
+
+    def __init__(self, epsilon: float, categories: list[Any], unknown: Any) -> None:
+        self._labels = [_labels(each) for each in categories]
+        self._unknown = [self._code_of(unknown, labels) for labels in self._labels]
         self._mechanisms = [KaryResponse(epsilon, k=len(labels)) for labels in self._labels]
+
+    def typed(self, table: Array) -> Array:
+        """Categories have any type."""
+        return table
+
+    def check(self, table: Array) -> None:
+        """A category that is unknown is refused when it is read."""
 
     @staticmethod
     def _code_of(unknown: Any, labels: Array) -> int | None:
@@ -270,6 +284,8 @@ def _labels(categories: Any) -> Array:
     labels = np.asarray(list(categories))
     if labels.ndim != 1 or labels.dtype.kind not in "biufUS" or labels.tolist() != list(map(_reading.plain, categories)):
         raise ParameterTypeError(f"categories must be of one type, numbers or text, got {categories!r}")
+    if labels.dtype.kind in "iu" and np.abs(labels.astype(object)).max() >= _reading.EXACT:
+        raise ParameterError(f"categories must be below 2^53 in magnitude if they are integers, got {categories!r}")
     if len(labels) < 2 or len(set(labels.tolist())) < len(labels):
         raise ParameterError(f"categories must be at least two, and distinct, got {categories!r}")
     return labels

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpcore._validation import check_integer, check_real
-from dpcore.inference import CovarianceEstimate, covariance
+from dpcore.errors import ParameterError
+from dpcore.inference import CovarianceEstimate, _gram, covariance
+from dpcore.inference.covariances import checked_center, noise_scales
 from dpcore.interop.sklearn import _reading
-from dpcore.interop.sklearn._base import PrivateEstimator
-from dpcore.interop.sklearn._reading import Reals
-from dpcore.privacy import Privacy
+from dpcore.interop.sklearn._base import Fit, PrivateEstimator
+from dpcore.interop.sklearn._reading import Array, Reals
+from dpcore.rng import Stream
 
 
 class _Moments(PrivateEstimator):
@@ -22,19 +25,25 @@ class _Moments(PrivateEstimator):
     radius: Any
     center: Any
 
-    def _estimated(self, X: Any) -> CovarianceEstimate:
-        """Mean and covariance of the records, which spends the budget."""
-        privacy = Privacy(self._checked_epsilon(), self._checked_delta())
-        radius = check_real("radius", self._required("radius"), low=2.0**-400, high=2.0**400)
-        table = self._training_table(X)
-        self._check_columns(table.shape[1])
-        with self._paid(privacy, {"radius": radius, "features": table.shape[1]}) as rng:
-            rows = _reading.numbers("X", table)
-            self._count(privacy, rng)
-            return covariance(rows, privacy.epsilon, privacy.delta, radius, center=self.center, rng=rng)
+    estimate_: CovarianceEstimate
 
-    def _check_columns(self, d: int) -> None:
-        """Raise if a parameter does not fit the number of columns."""
+    def _planned(self, table: Array, y: Any) -> Fit:  # noqa: ARG002
+        privacy, d = self._privacy(), table.shape[1]
+        radius = check_real("radius", self._required("radius"), low=2.0**-400, high=2.0**400)
+        center = checked_center(self.center, d)
+        _gram.check_columns("X", d)
+        noise_scales(privacy.epsilon, privacy.delta)
+        follow = self._following(d)
+
+        def learn(rows: Reals, rng: Stream | None) -> dict[str, Any]:
+            found = covariance(rows, privacy.epsilon, privacy.delta, radius, center=center, rng=rng)
+            return {"estimate_": found, **follow(found)}
+
+        return Fit(privacy, {"radius": radius, "features": d}, lambda: _reading.numbers("X", table), learn)
+
+    def _following(self, d: int) -> Callable[[CovarianceEstimate], dict[str, Any]]:
+        """Check the parameters against the number of columns; return what computes attributes from the release."""
+        raise NotImplementedError
 
 
 class PrivateCovariance(_Moments):
@@ -50,12 +59,7 @@ class PrivateCovariance(_Moments):
         ℓ2 radius of the ball about `center` to which records are clipped. Choose it without looking at the data.
     center : float or array_like of float, shape (d,), default 0.0
         Centre of that ball. Choose it without looking at the data.
-    refit : bool, default False
-        Whether an estimator that is fitted may be fitted again, which spends ε and δ again. See `spent_`.
-    ledger : str, path or Ledger, optional
-        Where each fit is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {refit}
 
     Attributes
     ----------
@@ -65,23 +69,13 @@ class PrivateCovariance(_Moments):
         The covariance matrix, without negative eigenvalues.
     estimate_ : CovarianceEstimate
         What was released, with standard errors and intervals.
-    privacy_, spent_ : Privacy
-        Guarantee of the last fit, and of all fits of this object together.
-    n_fits_ : int
-        Fits of this object.
-    secure_ : bool
-        Whether the noise came from the operating system's randomness.
+    {spent}
     n_features_in_ : int
         Columns d of X.
 
     Raises
     ------
-    ParameterError, ParameterTypeError
-        From `fit`, if a parameter is missing, out of range or of the wrong type.
-    DataError
-        From `fit`, if a number is NaN or infinite; the message has its index.
-    BudgetError
-        From `fit`, if it would spend again without leave, or more than the ledger has.
+    {raises}
 
     Notes
     -----
@@ -96,6 +90,9 @@ class PrivateCovariance(_Moments):
     >>> PrivateCovariance(1.0, 1e-6, radius=4.0).fit(x).covariance_.shape  # doctest: +SKIP
     (2, 2)
     """
+
+    location_: Reals
+    covariance_: Reals
 
     def __init__(
         self,
@@ -116,24 +113,8 @@ class PrivateCovariance(_Moments):
         self.ledger = ledger
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Estimate mean and covariance, which spends the budget.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Records.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        PrivateCovariance
-            This estimator.
-        """
-        self.estimate_ = self._estimated(X)
-        self.location_, self.covariance_ = self.estimate_.mean, self.estimate_.value
-        return self
+    def _following(self, d: int) -> Callable[[CovarianceEstimate], dict[str, Any]]:  # noqa: ARG002
+        return lambda found: {"location_": found.mean, "covariance_": found.value}
 
     def get_precision(self) -> Reals:
         """Return the pseudo-inverse of the covariance matrix.
@@ -178,12 +159,7 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Moments):  
         ℓ2 radius of the ball about `center` to which records are clipped. Choose it without looking at the data.
     center : float or array_like of float, shape (d,), default 0.0
         Centre of that ball. Choose it without looking at the data.
-    refit : bool, default False
-        Whether an estimator that is fitted may be fitted again, which spends ε and δ again. See `spent_`.
-    ledger : str, path or Ledger, optional
-        Where each fit is paid for before its noise is drawn. Clones share it.
-    random_state : None, int, bytes or generator, optional
-        None draws from the operating system's randomness. With anything else results repeat, and are not private.
+    {refit}
 
     Attributes
     ----------
@@ -197,23 +173,13 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Moments):  
         Number of components.
     estimate_ : CovarianceEstimate
         What was released.
-    privacy_, spent_ : Privacy
-        Guarantee of the last fit, and of all fits of this object together.
-    n_fits_ : int
-        Fits of this object.
-    secure_ : bool
-        Whether the noise came from the operating system's randomness.
+    {spent}
     n_features_in_ : int
         Columns d of X.
 
     Raises
     ------
-    ParameterError, ParameterTypeError
-        From `fit`, if a parameter is missing, out of range or of the wrong type.
-    DataError
-        From `fit` and `transform`, if a number is NaN or infinite; the message has its index.
-    BudgetError
-        From `fit`, if it would spend again without leave, or more than the ledger has.
+    {raises}
 
     Notes
     -----
@@ -228,6 +194,12 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Moments):  
     >>> PrivatePCA(1, epsilon=1.0, delta=1e-6, radius=4.0).fit(x).components_.round(1)  # doctest: +SKIP
     array([[0.6, 0.8]])
     """
+
+    n_components_: int
+    components_: Reals
+    mean_: Reals
+    explained_variance_: Reals
+    explained_variance_ratio_: Reals
 
     def __init__(
         self,
@@ -250,36 +222,9 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Moments):  
         self.ledger = ledger
         self.random_state = random_state
 
-    def _check_columns(self, d: int) -> None:
-        if self.n_components is not None:
-            check_integer("n_components", self.n_components, low=1, high=d)
-
-    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
-        """Find the components, which spends the budget.
-
-        Parameters
-        ----------
-        X : array_like, shape (n, d)
-            Records.
-        y : object
-            Ignored.
-
-        Returns
-        -------
-        PrivatePCA
-            This estimator.
-        """
-        self.estimate_ = self._estimated(X)
-        values, vectors = np.linalg.eigh(self.estimate_.value)
-        values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
-        largest = np.abs(vectors).argmax(axis=1)
-        vectors = vectors * np.where(vectors[np.arange(len(vectors)), largest] < 0, -1.0, 1.0)[:, None]
-        k = len(values) if self.n_components is None else int(self.n_components)
-        total = float(values.sum())
-        self.mean_, self.n_components_ = self.estimate_.mean, k
-        self.components_, self.explained_variance_ = vectors[:k].copy(), values[:k].copy()
-        self.explained_variance_ratio_ = self.explained_variance_ / total if total > 0 else np.zeros(k)
-        return self
+    def _following(self, d: int) -> Callable[[CovarianceEstimate], dict[str, Any]]:
+        k = d if self.n_components is None else check_integer("n_components", self.n_components, low=1, high=d)
+        return lambda found: _components(found, k)
 
     @property
     def _n_features_out(self) -> int:
@@ -315,4 +260,23 @@ class PrivatePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Moments):  
             The points that have these coordinates.
         """
         check_is_fitted(self)
-        return np.asarray(np.asarray(X, np.float64) @ self.components_ + self.mean_)
+        coordinates = _reading.numbers("X", _reading.numeric("X", _reading.table(X)))
+        if coordinates.shape[1] != self.n_components_:
+            raise ParameterError(f"X must have {self.n_components_} columns, one for each component, got {coordinates.shape[1]}")
+        return np.asarray(coordinates @ self.components_ + self.mean_)
+
+
+def _components(found: CovarianceEstimate, k: int) -> dict[str, Any]:
+    """The first k principal components of a released covariance matrix."""
+    values, vectors = np.linalg.eigh(found.value)
+    values, vectors = np.maximum(values[::-1], 0.0), vectors.T[::-1]
+    largest = np.abs(vectors).argmax(axis=1)
+    vectors = vectors * np.where(vectors[np.arange(len(vectors)), largest] < 0, -1.0, 1.0)[:, None]
+    total = float(values.sum())
+    return {
+        "mean_": found.mean,
+        "n_components_": k,
+        "components_": vectors[:k].copy(),
+        "explained_variance_": values[:k].copy(),
+        "explained_variance_ratio_": values[:k] / total if total > 0 else np.zeros(k),
+    }

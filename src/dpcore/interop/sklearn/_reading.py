@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.sparse import issparse
-from sklearn.utils.validation import validate_data
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from dpcore._validation import check_unmasked, dtype_words
 from dpcore.errors import DataError, ParameterError, ParameterTypeError
@@ -23,13 +24,31 @@ from dpcore.errors import DataError, ParameterError, ParameterTypeError
 Array = npt.NDArray[Any]
 Reals = npt.NDArray[np.float64]
 
+EXACT = 2**53
+"""Integers below it are floats as well: a frame makes floats of integers beside a missing cell, and no label may become another."""
 _PLAIN = frozenset({float, int, bool, np.float64, np.float32, np.int64, np.int32})
 """Types that one conversion of an array of objects reads as each of its cells alone would be read."""
 _NUMBERS = (float, int, np.floating, np.integer, np.bool_, Fraction, Decimal)
 
 
-def table(estimator: Any, X: Any, *, reset: bool) -> Array:
-    """X as an array of two axes; with `reset` its number and names of columns are noted, else compared with those of the fit."""
+class _Columns(BaseEstimator):  # type: ignore[misc]  # scikit-learn publishes no types
+    """Where scikit-learn notes the columns of a table, so that an estimator changes only when its fit is done."""
+
+
+def columns_of(X: Any) -> dict[str, Any]:
+    """What scikit-learn notes of the columns of X: `n_features_in_`, and `feature_names_in_` if they have names."""
+    noted = _Columns()
+    validate_data(noted, X, skip_check_array=True, reset=True)
+    return dict(vars(noted))
+
+
+def check_columns(estimator: Any, X: Any) -> None:
+    """Raise if the columns of X are not those of the fit."""
+    validate_data(estimator, X, skip_check_array=True, reset=False)
+
+
+def table(X: Any) -> Array:
+    """X as an array of two axes; no cell is read."""
     _refuse_sparse("X", X)
     found = _array("X", X)
     if found.ndim != 2:
@@ -38,14 +57,11 @@ def table(estimator: Any, X: Any, *, reset: bool) -> Array:
         raise ParameterError(f"Found array with 0 feature(s) (shape={found.shape}) while a minimum of 1 is required.")
     if len(found) == 0:
         raise ParameterError(f"X must hold at least one record, got shape {found.shape}")
-    validate_data(estimator, X, skip_check_array=True, reset=reset)
     return found
 
 
 def target(y: Any, n: int, name: str) -> Array:
     """The responses or labels as a vector of n entries; `name` is the estimator's."""
-    from sklearn.utils.validation import column_or_1d
-
     if y is None:
         raise ParameterError(f"{name} requires y to be passed, but the target y is None")
     _refuse_sparse("y", y)
@@ -78,7 +94,7 @@ def codes(name: str, array: Array, known: Sequence[Any] | Array, unknown: int | 
     try:
         found, where = np.unique(array, return_inverse=True)
         each = [index.get(plain(label), -1) for label in found.tolist()]
-    except TypeError:  # labels of types that have no order, or no hash
+    except Exception:  # labels that have no order or no hash, or whose class has code of its own
         found, where = array, np.arange(len(array))
         each = [index.get(plain(label), -1) if _has_hash(label) else -1 for label in array.tolist()]
     result = np.array(each, np.int64).reshape(-1)[where.reshape(-1)] if len(array) else np.empty(0, np.int64)
@@ -92,7 +108,7 @@ def codes(name: str, array: Array, known: Sequence[Any] | Array, unknown: int | 
 def _has_hash(label: Any) -> bool:
     try:
         hash(label)
-    except TypeError:
+    except Exception:  # the hash of a class may raise anything
         return False
     return True
 

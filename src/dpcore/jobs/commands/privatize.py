@@ -85,7 +85,7 @@ def _columns_in_words(plan: Plan) -> str:
 
 
 def _notes(plan: Plan) -> list[str]:
-    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, spent_again(plan.job)]
+    return [*([page.KEPT] if plan.job.keep else []), page.PUBLIC_ROWS, spent_again(plan)]
 
 
 run = _Privatize().run

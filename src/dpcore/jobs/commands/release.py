@@ -90,7 +90,7 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
         if as_json:
             click.echo(json_text(plan_document(plan)))
             return
-        ends = [release_text.ERRORS, "", words.budget(plan.job), statement(plan.job), spent_again(plan.job), words.DRY_RUN]
+        ends = [release_text.ERRORS, "", words.budget(plan.job), statement(plan.job), spent_again(plan), words.DRY_RUN]
         print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
     def print_new(self, plan: ReleasePlan, found: Document, *, as_json: bool) -> None:
@@ -100,7 +100,7 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
                 echo(f"{estimator.section.output}: synthetic rows of {estimator.section.name!r}", err=True)
         echo(f"{plan.output}: {len(plan.estimators)} quer{'ies' if len(plan.estimators) > 1 else 'y'} answered", err=True)
         echo(f"spent {statement(plan.job)}", err=True)
-        echo(spent_again(plan.job), err=True)
+        echo(spent_again(plan), err=True)
         if "commitment" in found:
             echo(f"commitment {found['commitment']['hmac_sha256']}\n{CONFIDENTIAL.format(path=self._commit)}", err=True)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dpcore.errors import DpcoreError
+    from dpcore.tables.output.charge import Charge
     from dpcore.tables.output.spending import Spending
     from dpcore.tables.places import Place
     from dpcore.tables.plans import JobPlan
@@ -64,14 +65,15 @@ def is_published(plan: JobPlan, what: str) -> bool:
 
 def _with_old_output(said: str, plan: JobPlan, what: str) -> str:
     """A message about a run that the ledger knows; a step of a series is made once, so nothing is left to say."""
-    return said if plan.job.is_paid_once else f"{said}\n{old_output(what)}"
+    return said if plan.job.is_paid_once else f"{said}\n{old_output(what, plan.publication.charge)}"
 
 
-def old_output(what: str) -> str:
+def old_output(what: str, charge: Charge) -> str:
     """What a run that the ledger knows does not tell, for an output that consists of answers or rows."""
+    again = f"{charge.to_spend_again}; that spends" if charge.is_committed else "name another output.path, or give --overwrite; both spend"
     return (
-        f"These are the {what} of that run. If the table has changed since, these are still the old {what}. For new ones name another "
-        "output.path, or give --overwrite; both spend again. A job with another [input] dataset counts as another run."
+        f"These are the {what} of that run. If the table has changed since, these are still the old {what}. For new ones {again} again. "
+        "A job with another [input] dataset counts as another run."
     )
 
 

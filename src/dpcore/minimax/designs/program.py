@@ -14,9 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from dpcore._dataclasses import dataclass
-from dpcore._extras import refuse_old
 from dpcore.errors import DpcoreError
-from dpcore.minimax.programs.program import EXTRA_MISSING
+from dpcore.minimax.programs.program import cone_solver
 
 if TYPE_CHECKING:
     from dpcore.minimax.programs.program import Region
@@ -141,11 +140,7 @@ class _Rows:
 
     def solved(self) -> tuple[Array, Array]:
         """Return the variables and the multipliers of all rows."""
-        try:
-            import clarabel
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(EXTRA_MISSING) from None
-        refuse_old("clarabel")
+        clarabel = cone_solver()
         X, K, region = self._model.size, len(self._outputs), self._model.region
         self._unit = math.sqrt(self._scale)
         equal, equal_to = self._equations()

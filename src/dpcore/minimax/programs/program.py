@@ -10,12 +10,21 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dpcore._dataclasses import dataclass
-from dpcore._extras import refuse_old
+from dpcore._extras import needs, refuse_old
 from dpcore.errors import DpcoreError
 from dpcore.minimax.programs.linear_programs import TOLERANCE, Array, InfeasibleError, LinearProgram
 
-EXTRA_MISSING = "Hellinger distances of models need the extra `minimax`: pip install 'dpcore[minimax]'"
 _ACCEPTED = {"Solved", "AlmostSolved"}
+
+
+def cone_solver() -> Any:
+    """Import Clarabel, else raise with the line for pip."""
+    try:
+        import clarabel
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(needs("Hellinger distances of models need", "minimax")) from None
+    refuse_old("clarabel")
+    return clarabel
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -154,11 +163,7 @@ class ConeRows:
 
     def maximise(self, objective: Array) -> tuple[Array, Array, Array]:
         """Return the variables, the multipliers ≥ 0 of the inequalities, and those of the products, shape (., 3)."""
-        try:
-            import clarabel
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(EXTRA_MISSING) from None
-        refuse_old("clarabel")
+        clarabel = cone_solver()
         equations, linear, products = self.sizes
         cones = [clarabel.ZeroConeT(equations), clarabel.NonnegativeConeT(linear)] + [clarabel.SecondOrderConeT(3)] * products
         settings = clarabel.DefaultSettings()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dpcore._disk import stores
+from dpcore._extras import install
 from dpcore.errors import JobError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def refusal(folder: Path | Address, kind: str) -> JobError:
     """The error for such a table."""
     return JobError(
         f"{folder} is a table of {kind}, whose log says which files and rows still count, and dpcore does not read it; "
-        f"{'install dpcore[delta], and name the folder of the table, or ' if kind == FOLDERS['_delta_log'] else ''}"
+        f"{install('delta') + ', and name the folder of the table, or ' if kind == FOLDERS['_delta_log'] else ''}"
         "export the table, and read the export"
     )
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 FINISHED = ("sealed", "published", "done")
 """States of a run whose output is complete: any process can publish what is sealed."""
+ANOTHER_RUN = "name another output.path and another key file"
+"""What makes new answers beside a release whose key is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,16 @@ class Charge:
         if self.earlier is not None:
             return self.earlier.run
         return self.runs[0] if self.runs else None
+
+    @property
+    def is_committed(self) -> bool:
+        """Whether the noise follows from a key that is kept, so that the run has one noise."""
+        return self._spend.commitment is not None
+
+    @property
+    def to_spend_again(self) -> str:
+        """What to do for new answers. A committed run has no others."""
+        return ANOTHER_RUN if self.is_committed else "use --overwrite"
 
     @property
     def ledger_path(self) -> Path | None:
@@ -277,7 +289,7 @@ class Charge:
         if self.earlier is not None and not _is_output_of(self.earlier):
             raise JobError(
                 f"this run was published as {self._earlier_words(names)}, and that is not what is there now. Running it again would spend "
-                "its privacy budget a second time; if that is intended, use --overwrite"
+                f"its privacy budget a second time; if that is intended, {self.to_spend_again}"
             )
 
     def summary(self) -> dict[str, Any] | None:

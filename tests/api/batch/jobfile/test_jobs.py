@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from dpcore._extras import BELOW, install
 from dpcore.batch import JobError, load_job, make_plan, parse_job
 from dpcore.errors import BudgetError
 from support.jobs import COLUMNS, Workplace, edit, job_text, people, refused, start, write_table
@@ -305,13 +306,13 @@ main()
     process = start("info", script=script)
     out, err = process.communicate()
     assert (process.returncode, out) == (2, "")
-    assert "pip install 'dpcore[batch]'" in err
+    assert install("batch", gap=BELOW) in err
     assert absent in err
 
 
 def test_a_report_without_jinja2(place, monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    refused(place, "pip install 'dpcore[report]'", arguments=["--report", str(place.folder / "report")])
+    refused(place, install("report"), arguments=["--report", str(place.folder / "report")])
 
 
 def test_the_library_raises_what_the_command_reports(place):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import copy
 import hashlib
 import hmac
+import html
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -14,14 +16,17 @@ import pytest
 pytest.importorskip("pyarrow")
 
 from dpcore import __version__
+from dpcore.accounting import Ledger
 from dpcore.batch import load_release_job, make_release_plan, release
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.mechanisms import DiscreteLaplace
 from dpcore.query import commitments, job_documents
 from dpcore.query.commitments import CommittedNoise
+from dpcore.query.page import MATCH, NOT_TRIED
 from dpcore.rng import STREAM_VERSION
 from dpcore.testing import KeyedRandom
 from support.commits import Kept, commitment, derived, every_job, parts_of, small_job
+from support.lower_bounds import PYPROJECT
 from support.releases import REGIONS
 
 RANDOM = bytes(range(16))
@@ -74,6 +79,58 @@ def test_what_a_document_and_its_key_file_say(place):
     assert not any(secret.hex() in text for secret in (key, blinder))
     assert digest not in text
     assert key != blinder
+
+
+def shown(text: str) -> str:
+    """The words of a page or of a document, without markup."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text.replace("**", ""))).split())
+
+
+@pytest.mark.source_tree
+@pytest.mark.parametrize("randomness", [None, RANDOM.hex()], ids=["no deposit", "a deposit"])
+def test_the_page_shows_the_commitment_and_what_it_means(place, randomness):
+    pytest.importorskip("jinja2")
+    small_job(place)
+    if randomness is not None:
+        assert place.commit("--commit-only").code == 0
+    more = [] if randomness is None else ["--public-randomness", randomness]
+    assert place.commit(*more, "--report", place.folder / "report").code == 0
+    (page,) = (place.folder / "report").glob("*.html")
+    text, said = shown(page.read_text(encoding="utf-8")), place.document["commitment"]
+    for each in (said["hmac_sha256"], said["code"]["sha256"], randomness or ""):
+        assert each in text
+    assert ("public randomness" in text) == (randomness is not None)
+    assert MATCH in text
+    assert NOT_TRIED in text
+    documented = shown((PYPROJECT.parent / "docs" / "verify.md").read_text(encoding="utf-8"))
+    assert MATCH in documented
+    assert NOT_TRIED in documented
+    assert "--overwrite" not in text
+    # The page of a release that is not committed to has none of it.
+    place.target.unlink()
+    for path in (place.folder / "report").iterdir():
+        path.unlink()
+    assert place.release("--report", place.folder / "report").code == 0
+    assert "commitment" not in shown(page.read_text(encoding="utf-8")).lower()
+
+
+@pytest.mark.parametrize("ledger", [False, True])
+def test_a_committed_release_never_offers_overwrite(place, ledger):
+    """It refuses it: a run has one key."""
+    small_job(place, ledger=place.folder / "budget.ledger" if ledger else None)
+    Ledger.create(place.folder / "budget.ledger", epsilon=1e6, delta=0.01)
+    done, stored = place.commit(), place.target.read_bytes()
+    assert done.code == 0
+    assert place.commit("--overwrite").code == 2
+    again = place.commit()
+    assert again.code == (0 if ledger else 2)
+    assert place.target.read_bytes() == stored
+    place.target.write_text("{}")
+    changed = place.commit()
+    assert changed.code == 2
+    for each in (done, again, changed):
+        assert "name another output.path and another key file" in each.err
+        assert "--overwrite" not in each.err.replace("--overwrite is refused", "")
 
 
 def test_the_seal(place):
