@@ -25,6 +25,7 @@ EXTRAS = {
         "minimax",
         "accounting",
         "spark",
+        "spark-connect",
         "spark35",
         "delta",
         "sklearn",

@@ -166,6 +166,10 @@ RANDOMNESS = (
     "What the public announced after the commitment of KEYFILE was deposited, 32 to 2048 hexadecimal digits: the noise follows from it "
     "and from the key."
 )
+CONNECT = (
+    "For a server of Spark Connect, sc://host:15002: declare that the connection to it, those between it and its executors, and the "
+    "disks to which they spill are encrypted, or reached by nobody who may not see the table. The document records it."
+)
 
 
 @click.command("release", help=HELP, short_help=SHORT["release"])
@@ -174,11 +178,13 @@ RANDOMNESS = (
 @click.option("--commit-only", is_flag=True, help=COMMIT_ONLY)
 @click.option("--public-randomness", metavar="HEX", help=RANDOMNESS)
 @engine_options
+@click.option("--connect-encrypted", is_flag=True, help=CONNECT)
 def command(
     *,
     engine: str,
     master: str | None,
     conf: tuple[str, ...],
+    connect_encrypted: bool,
     commit: str | None,
     commit_only: bool,
     public_randomness: str | None,
@@ -186,11 +192,13 @@ def command(
 ) -> None:
     """Run or describe a job; the entry point turns errors into exit codes."""
     is_spark = check_engine(engine, master, conf)
+    if connect_encrypted and not is_spark:
+        raise click.UsageError("--connect-encrypted is for --engine spark")
     _check_commit(commit, public_randomness, commit_only=commit_only, is_spark=is_spark, options=options)
     if is_spark:
         with Deferred():
             from dpcore.spark.commands import release
-        release(master=master, conf=conf, **options)
+        release(master=master, conf=conf, connect_encrypted=connect_encrypted, **options)
         return
     with Deferred():
         from dpcore.jobs.commands.release import commit_only as only

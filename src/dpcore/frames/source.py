@@ -57,5 +57,6 @@ class RemoteSource(OwnInput, Protocol):
         """Charge and run a plan on this engine, and return the document of its answers."""
 
 
-ADAPTERS: list[Callable[[object], FrameSource | None]] = []
-"""Of frames that packages above this one know: each gives the source of a frame, or None for what is no frame of its."""
+ADAPTERS: list[Callable[[object, object], FrameSource | None]] = []
+"""Of frames that packages above this one know: each gives the source of a frame and of what is declared of it, or None for what is no frame
+of its."""

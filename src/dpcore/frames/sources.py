@@ -32,16 +32,18 @@ ONCE = (
 )
 
 
-def source_of(frame: object, name: str = "frame") -> FrameSource | str:
-    """The source of a frame; of a path, the path. `name` is that of the argument.
+def source_of(frame: object, name: str = "frame", connect: object = None) -> FrameSource | str:
+    """The source of a frame; of a path, the path. `name` is that of the argument, `connect` what is declared of a frame of Spark Connect.
 
     Raises
     ------
     ParameterError
-        If the frame gives its rows once only.
+        If the frame gives its rows once only, or `connect` is given for a frame of another library.
     ParameterTypeError
         If it is no frame.
     """
+    if connect is not None and not type(frame).__module__.startswith("pyspark."):
+        raise ParameterError(f"connect is for frames of Spark Connect; {name} is of type {type(frame).__name__}")
     if isinstance(frame, str | os.PathLike):
         return str(Path(os.fsdecode(frame)).expanduser()) if os.fsdecode(frame).startswith("~") else os.fsdecode(frame)
     if isinstance(frame, _class("narwhals", "Series")):
@@ -50,7 +52,7 @@ def source_of(frame: object, name: str = "frame") -> FrameSource | str:
         given: Any = frame
         return source_of(given.to_native(), name)  # which is read by its own rules: its stream may let one cell decide the type of others
     _check_is_known(frame)
-    adapted = (adapter(frame) for adapter in ADAPTERS)
+    adapted = (adapter(frame, connect) for adapter in ADAPTERS)
     found = (
         next((each for each in adapted if each is not None), None)
         or _of_pandas(frame)

@@ -74,6 +74,8 @@ class PrivateTable(Selectable):
         noise of those of a job in the same order, and no two have the same. Default: the secure source.
     threads : int, optional
         Threads that compute. Default: the CPUs that this process may use.
+    connect : dpcore.spark.Declared, optional
+        For a frame of Spark Connect, and required there: what you declare of its session, `Declared(encrypted=True)`.
 
     Raises
     ------
@@ -123,6 +125,7 @@ class PrivateTable(Selectable):
         accounting: Accounting = "basic",
         rng: KeyedRandom | SecureRandom | None = None,
         threads: int | None = None,
+        connect: object = None,
     ) -> None:
         require("dpcore.PrivateTable", "batch")
         bounds: dict[str, object] = {"max_rows_per_unit": max_rows_per_unit, "max_groups_per_unit": max_groups_per_unit}
@@ -131,7 +134,7 @@ class PrivateTable(Selectable):
         check_threads(threads)
         limit = _limit(max_epsilon, max_delta, relation)
         path = None if ledger is None else _path(ledger)
-        self._session = Session(source_of(frame), privacy, dataset, path, accounting, Budget(limit), _keyed(rng), threads)
+        self._session = Session(source_of(frame, connect=connect), privacy, dataset, path, accounting, Budget(limit), _keyed(rng), threads)
         self._session.check()
         self._view = View()
 

@@ -17,6 +17,7 @@ from dpcore.frames.source import ADAPTERS
 require("dpcore.spark", "batch")  # that pyspark is absent is said where a session starts
 
 if TYPE_CHECKING:
+    from dpcore.spark.connect import Declared
     from dpcore.spark.estimating import estimate
     from dpcore.spark.noise_plans import Written
     from dpcore.spark.privatising import PendingWrite, privatize
@@ -26,6 +27,7 @@ else:
     __getattr__ = found_in(
         __name__,
         {
+            "connect": "Declared",
             "estimating": "estimate",
             "noise_plans": "Written",
             "privatising": "PendingWrite privatize",
@@ -34,20 +36,20 @@ else:
         },
     )
 
-__all__ = ["PendingWrite", "Written", "estimate", "make_session", "privatize", "release"]
+__all__ = ["Declared", "PendingWrite", "Written", "estimate", "make_session", "privatize", "release"]
 
 
 def __dir__() -> list[str]:
     return __all__
 
 
-def _source_of(frame: object) -> Any:
+def _source_of(frame: object, connect: object) -> Any:
     """The source of a Spark frame for `PrivateTable`; None for anything else."""
     if not type(frame).__module__.startswith("pyspark."):
         return None
     from dpcore.spark.table_source import adapted
 
-    return adapted(frame)
+    return adapted(frame, connect)
 
 
 ADAPTERS.append(_source_of)

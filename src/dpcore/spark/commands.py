@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import click
 
+from dpcore._spark_masters import MASTER
 from dpcore.errors import JobError
 from dpcore.jobs.commands import estimate as estimate_command
 from dpcore.jobs.commands import privatize as privatize_command
@@ -20,6 +21,7 @@ from dpcore.jobs.commands.engines import Engine
 from dpcore.jobs.privatize_plan import Plan
 from dpcore.spark import settings
 from dpcore.spark.committed import write_committed
+from dpcore.spark.connect import REMOTE, Declared, address_of, check_session
 from dpcore.spark.estimating import estimate as estimated
 from dpcore.spark.folders import FolderPublication, check_folder
 from dpcore.spark.noise_plans import NoisePlan
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 QUIET = {"spark.log.level": "ERROR"}
 """Settings of the sessions of commands, unless `--conf` has others: what Spark logs stands between lines of progress."""
+TOKEN = "token="  # noqa: S105 - the name of an option
+"""What an address of Spark Connect has before the secret by which a server knows its user."""
 THREADS = "--threads is for the local engine: on Spark every task has one thread; the cluster decides how many tasks run at a time"
 CURATOR = "--curator is for the local engine: on Spark no message says which row is at fault, since rows have no place in a table"
 
@@ -64,11 +68,12 @@ def privatize(*, master: str | None, conf: Sequence[str], **options: Any) -> Non
 
 
 @unlogged()
-def release(*, master: str | None, conf: Sequence[str], **options: Any) -> None:
+def release(*, master: str | None, conf: Sequence[str], connect_encrypted: bool = False, **options: Any) -> None:
     """Run or describe a central job on Spark."""
     _check(options)
+    connect = Declared(encrypted=True) if connect_encrypted else None
     with _Session(master, conf) as session:
-        engine = Engine("spark", partial(_plan_release, session), partial(_run_release, session))
+        engine = Engine("spark", partial(_plan_release, session, connect), partial(_run_release, session, connect))
         release_command.run(**options, engine=engine)
 
 
@@ -93,6 +98,8 @@ class _Session:
 
     def __init__(self, master: str | None, conf: Sequence[str]) -> None:
         self._master, self._conf = master, settings_of(conf)
+        if master is not None and TOKEN in master:
+            raise JobError(f"--master {TOKEN}…: every user of this machine sees command lines; put the address into the variable {REMOTE}")
         self._spark: SparkSession | None = None
         self._is_own = True
         self._open = contextlib.ExitStack()
@@ -117,7 +124,8 @@ class _Session:
         if self._spark is None:
             warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
             with _own_signals():
-                self._spark = make_session(self._master, conf=QUIET | self._conf)
+                quiet = {} if address_of(self._master or self._conf.get(MASTER)) else QUIET
+                self._spark = make_session(self._master, conf=quiet | self._conf)
         return self._spark
 
 
@@ -194,6 +202,7 @@ class _Privatizing:
         """Check a job against the columns of its input."""
         _check_places(job, others)
         spark = self._session()
+        settings.check_is_session(spark)
         inputs = table_of(spark, job.input, declared_sorts(job.column))
         if inputs.info.types is None:
             raise JobError(
@@ -237,19 +246,30 @@ def _check_places(job: Job | ReleaseJob, others: Sequence[Place]) -> None:
         check_distinct([("output.path", place), *others], [])
 
 
-def _plan_release(session: _Session, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]) -> ReleasePlan:
+def _plan_release(
+    session: _Session, connect: Declared | None, job: ReleaseJob, *, overwrite: bool, curator: bool, others: Sequence[Place]
+) -> ReleasePlan:
     from dpcore.query.written_plans import written_plan
     from dpcore.spark.joined_inputs import joined_inputs
 
-    inputs = table_of(session(), job.input, declared_sorts(job.query))
+    if settings.is_connect(session()):
+        check_session(session(), connect)
+    inputs = table_of(session(), job.input, declared_sorts(job.query), connect)
     tables, places = joined_inputs(session(), job, inputs, {})
     return written_plan(job, inputs, tables, overwrite=overwrite, curator=curator, others=[*others, *places])
 
 
-def _run_release(session: _Session, plan: ReleasePlan, *, threads: int | None, progress: Shown) -> dict[str, Any]:  # noqa: ARG001
+def _run_release(
+    session: _Session,
+    connect: Declared | None,
+    plan: ReleasePlan,
+    *,
+    threads: int | None,  # noqa: ARG001
+    progress: Shown,
+) -> dict[str, Any]:
     from dpcore.spark.running import answered_by_spark
 
-    return answered_by_spark(plan, session(), progress, is_written=True)
+    return answered_by_spark(plan, session(), progress, is_written=True, connect=connect)
 
 
 def _estimate(session: _Session, path: str, *, threads: int | None, **options: Any) -> Estimates:  # noqa: ARG001

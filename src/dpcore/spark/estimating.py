@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+from dpcore.errors import ParameterTypeError
 from dpcore.jobs.estimate import Estimates, count, estimate_with
 from dpcore.spark import settings
 from dpcore.spark.session import make_session
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from dpcore import local
     from dpcore.tables.progress import Shown
     from dpcore.tables.randomise import NoisyColumn
+
+NOT_HERE = (
+    "session is one of Spark Connect, whose executors need not see the files of reports; dpcore.batch.estimate and dpcore estimate "
+    "read them on any machine, since reports are private already"
+)
 
 
 @unlogged()
@@ -79,6 +85,8 @@ def estimate(
     >>> estimate("private").columns[0].estimate  # doctest: +SKIP
     """
     spark = make_session() if session is None else session
+    if settings.is_connect(spark):
+        raise ParameterTypeError(NOT_HERE)
     settings.check(spark)
 
     def count_there(inputs: Inputs, chosen: list[NoisyColumn]) -> tuple[list[local.Aggregate], int]:

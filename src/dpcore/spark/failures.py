@@ -40,6 +40,7 @@ SIGNS = (
     ("Disk quota exceeded", f"a disk of the cluster is full: {os.strerror(errno.EDQUOT)}"),
     ("OutOfMemoryError", "an executor ran out of memory; raise spark.executor.memory, or have more partitions"),
     ("Container killed", "the cluster ended an executor that needed too much memory; raise spark.executor.memoryOverhead"),
+    ("PYTHON_VERSION_MISMATCH", "executors have another minor version of Python than this process, which pickles its functions for them"),
     ("Max number of executor failures", "executors failed again and again; the logs of the workers say why"),
     ("with indeterminate output", VARIED),
     ("checksum mismatch", VARIED),

@@ -53,9 +53,9 @@ def joined_inputs(
     for section in job.joined:
         path, frame = section.path, frames.get(section.path)
         if frame is None:
-            table = table_of(session, InputSection(path=path, format=section.format))
+            table = table_of(session, InputSection(path=path, format=section.format), connect=inputs.connect)
         else:
-            table = SparkInput.of(checked_frame(frame, f"joined[{path!r}]"), path)
+            table = SparkInput.of(checked_frame(frame, f"joined[{path!r}]"), path, connect=inputs.connect)
         if path in found or read & {*table.snapshot.files}:
             raise JobError(f"join.path = {path!r} reads files that another table of the job has; a table is not joined to itself")
         read |= {*table.snapshot.files}

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from dpcore._dataclasses import dataclass
+from dpcore.errors import ParameterError
+from dpcore.spark.settings import functions_of, is_connect
 from dpcore.spark.table_input import SparkInput
 from dpcore.tables.pieces import FileInfo
 
@@ -33,6 +35,15 @@ def joined_tables(plan: ReleasePlan) -> list[SparkInput]:
     if not all(isinstance(table, SparkInput) for table in tables):
         raise AssertionError([type(table) for table in tables])
     return [table for table in tables if isinstance(table, SparkInput)]
+
+
+def check_is_one_session(session: object, tables: Sequence[SparkInput]) -> None:
+    """Raise `ParameterError` if a table that is joined is one of another server of Spark Connect, or of another driver."""
+    for table in tables:
+        other = table.frame.sparkSession
+        # Sessions of one driver share its tables; those of a server do not.
+        if is_connect(other) != is_connect(session) or (is_connect(other) and other.session_id != getattr(session, "session_id", None)):
+            raise ParameterError("both tables must be of one session, because one of Spark Connect reads no frame of another")
 
 
 def _info_of(join: UnitJoin) -> FileInfo:
@@ -73,10 +84,9 @@ class JoinedRows:
         unnamed : pyspark.sql.Column
             Where a row goes that names no unit.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
+        F = functions_of(frame)
         units = F.col(f"`{unit}`")
-        where = F.when(units.isNull(), unnamed).otherwise(self._place(units, self.joins[0].unit_type))
+        where = F.when(units.isNull(), unnamed).otherwise(self._place(F, units, self.joins[0].unit_type))
         found = frame.select(*(f"`{each}`" for each in columns), where.alias(MEETING), F.lit(0).alias(TABLE))
         for number, (join, info) in enumerate(zip(self.joins, self.infos, strict=True), 1):
             source: Any = join.source
@@ -84,7 +94,9 @@ class JoinedRows:
             whole = source.frame.toDF(*map(str, range(len(every))))
             own = F.col(f"`{every.index(join.recipe.unit)}`")
             cells = (F.col(f"`{every.index(name)}`").alias(f"{number}_{place}") for place, name in enumerate(info.names))
-            rows = whole.where(own.isNotNull()).select(*cells, self._place(own, join.unit_type).alias(MEETING), F.lit(number).alias(TABLE))
+            rows = whole.where(own.isNotNull()).select(
+                *cells, self._place(F, own, join.unit_type).alias(MEETING), F.lit(number).alias(TABLE)
+            )
             found = found.unionByName(rows, allowMissingColumns=True)
         return found
 
@@ -93,9 +105,8 @@ class JoinedRows:
         others = [f"{number}_{place}" for number, info in enumerate(self.infos, 1) for place in range(len(info.names))]
         return [*(f"`{name}`" for name in (*columns, *others)), TABLE]
 
-    def _place(self, units: Column, dtype: pa.DataType) -> Column:
+    def _place(self, functions: Any, units: Column, dtype: pa.DataType) -> Column:
         """Where rows of a unit meet: of integers of any width, and of texts, the same."""
-        from pyspark.sql import functions as F  # noqa: N812
-
         kind = "bigint" if pa.types.is_integer(dtype) else None if pa.types.is_temporal(dtype) else "string"
-        return F.xxhash64(F.lit(self.salt), units if kind is None else units.cast(kind))
+        place: Column = functions.xxhash64(functions.lit(self.salt), units if kind is None else units.cast(kind))
+        return place

@@ -19,10 +19,12 @@ from dpcore.errors import JobError, StorageError
 from dpcore.query.backend import PrivateGrouping
 from dpcore.rng import JobKey, StreamPosition
 from dpcore.spark import part_functions
+from dpcore.spark.connect import check_again
 from dpcore.spark.joined_rows import MEETING, JoinedRows, joined_infos
 from dpcore.spark.part_tasks import PartJob, counts_of, listing, together
 from dpcore.spark.part_totals import merged
-from dpcore.spark.partitions import DIRECT_BYTES, check_moved, merging, most_tasks, partitions_of, shuffled, wanted_by
+from dpcore.spark.partitions import DIRECT_BYTES, MOST_TASKS, check_moved, merging, most_tasks, partitions_of, shuffled, wanted_by
+from dpcore.spark.settings import functions_of, is_connect
 from dpcore.spark.snapshots import NAMES, with_names
 from dpcore.spark.watching import watched
 from dpcore.spark.workers import stamp
@@ -49,6 +51,9 @@ VALUES = "place int, part int, value binary"
 MOST_BYTES = 512 << 20
 """The statistics of all queries together, which one task and the driver must hold."""
 KEYS_AT_A_TIME = 1 << 16
+ALONE = (1, 1)
+"""One task merges what all others send."""
+TWICE = "Spark gave a part of its result twice, and nothing shows which of both is whole; nothing was published"
 CHANGED = "the table changed between two passes over it, so the result would mix two tables; try again when nothing writes to it"
 
 
@@ -84,7 +89,7 @@ class SparkPasses:
         size = job.added_up([]).size
         _check_size(size)
         if job.holds_rows:  # where tasks hold no rows, too many partitions are given to fewer tasks instead
-            check_moved(size, lambda: partitions_of(self._prepared(plan, together(known), _names_of(known))[1]))
+            check_moved(size, lambda: self._partitions(self._prepared(plan, together(known), _names_of(known))[1]))
 
     def make_rows(self, plan: ReleasePlan) -> ReleasePlan:
         """The same: the task that has all rows of a unit makes what its queries are about, in each pass alike."""
@@ -105,8 +110,7 @@ class SparkPasses:
 
     def count_units(self, plan: ReleasePlan, place: int, work: Callable[[Iterable[pa.RecordBatch]], Found]) -> Found:
         """Let tasks count the units of their keys, and Spark add up the counts of each key, in the order of keys."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+        F = functions_of(self._spark)
         estimator: Any = plan.estimators[place]
         job, frame = self._prepared(plan, [], estimator.private.names)
         counted = frame.mapInArrow(functools.partial(part_functions.counted, stamp(), job, place), "key binary, n long")
@@ -117,12 +121,15 @@ class SparkPasses:
         return self._run(lambda: work(_batches(counted.toLocalIterator())), stage)
 
     def _run(self, action: Callable[[], Found], stage: str) -> Found:
-        """Run an action of Spark; its result counts if the files of the table are still those of the plan."""
+        """Run an action of Spark; its result counts if files of the table and settings of the session are still those of the plan."""
+        check_again(self._spark)
         try:
-            return watched(self._spark, action, self._progress, stage)
+            found = watched(self._spark, action, self._progress, stage)
         finally:
             for table in (self._table, *self._joined):
                 table.snapshot.check(table.frame)
+        check_again(self._spark)
+        return found
 
     def _choice(self, plan: ReleasePlan) -> ByValue | None:
         """How units choose: in each pass, and in each attempt at a task, alike. Rows that are equal in what a job reads are one to it."""
@@ -152,7 +159,10 @@ class SparkPasses:
         columns = [*map(str, places.values())]
         if plan.unit_type is None:
             return job, whole.select(
-                *(_column(place, each) for place, each in zip(columns, info.schema or [None] * len(columns), strict=True))
+                *(
+                    _column(functions_of(whole), place, each)
+                    for place, each in zip(columns, info.schema or [None] * len(columns), strict=True)
+                )
             )
         frame = whole.select(*(f"`{place}`" for place in columns))
         unit = str(places[plan.job.privacy.unit])
@@ -174,8 +184,7 @@ class SparkPasses:
 
         The hash has a salt that is new for each run, so that nobody can choose names that fall into one partition.
         """
-        from pyspark.sql import functions as F  # noqa: N812
-
+        F = functions_of(self._spark)
         unit = F.col(f"`{column}`")
         return frame.repartition(
             self._shuffled(frame), F.when(unit.isNull(), self._alone(frame)).otherwise(F.xxhash64(F.lit(self._salt), unit))
@@ -183,33 +192,45 @@ class SparkPasses:
 
     def _alone(self, frame: DataFrame) -> Column:
         """Where a row goes that names no unit."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+        F = functions_of(self._spark)
         own = [name for name in NAMES if name in frame.columns] or frame.columns
         return F.xxhash64(F.lit(self._salt), *(F.col(f"`{name}`") for name in own))
 
     def _shuffled(self, frame: DataFrame) -> int:
         """Partitions of a shuffle: as many as follow from the input, or as many as the session wants if somebody has set more."""
-        return max(shuffled(frame), wanted_by(self._spark) or 0)
+        return max(shuffled(frame, self._files), wanted_by(self._spark) or 0)
+
+    def _partitions(self, frame: DataFrame) -> int:
+        """Partitions of the rows that tasks get."""
+        return self._shuffled(frame) if is_connect(frame) else partitions_of(frame)
+
+    @property
+    def _files(self) -> list[tuple[int, int]]:
+        """Sizes and times of all files; none if those of a table are not known."""
+        tables = [each.snapshot.files for each in (self._table, *self._joined)]
+        return [file for files in tables for file in files.values()] if all(tables) else []
 
     def _total(self, job: PartJob, frame: DataFrame, stage: str) -> PartOfTotals:
         nothing = job.added_up([])
-        size, count = nothing.size, partitions_of(frame)
+        size, count = nothing.size, self._partitions(frame)
         _check_size(size)
-        if count > most_tasks(size) and not job.holds_rows:
-            count = most_tasks(size)
-            frame = frame.coalesce(count)
+        # A server of Spark Connect does not tell how many there are, and fewer stay as they are.
+        if (count > most_tasks(size) or is_connect(frame)) and not job.holds_rows:
+            count = min(most_tasks(size), count)
+            frame = frame.coalesce(min(most_tasks(size), MOST_TASKS))
         steps = merging(size, nothing.ranges, count)
+        if is_connect(frame):
+            steps = steps or [ALONE]
         spread = steps[0][1] if steps else 1
         parts = frame.mapInArrow(functools.partial(part_functions.added_up, stamp(), job, spread), PART)
         for tasks, shared in steps:
             parts = parts.repartition(tasks, "place").mapInArrow(functools.partial(part_functions.merged_parts, stamp(), shared), PART)
-        return nothing.filled(self._run(lambda: merged(_rows(parts, size)), stage))
+        read = _once if steps else iter
+        return nothing.filled(self._run(lambda: merged(read(_rows(parts, size))), stage))
 
     def _different(self, plan: ReleasePlan, measures: Sequence[Measure | None]) -> dict[int, Any]:
         """How many different values the rows have, for queries that count them: each is counted once, whichever tasks have it."""
-        from pyspark.sql import functions as F  # noqa: N812
-
+        F = functions_of(self._spark)
         listed = listing(measures)
         if not any(listed):
             return {}
@@ -227,13 +248,11 @@ def _names_of(measures: Iterable[Measure | None]) -> list[str]:
     return [name for measure in measures if measure is not None for name in measure.names]
 
 
-def _column(place: str, field: pa.Field | None) -> Any:
+def _column(functions: Any, place: str, field: pa.Field | None) -> Any:
     """A column by its place; one of a type that no query takes is there to count rows, and Arrow need not have its type."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     if field is None or not pa.types.is_struct(field.type):
-        return F.col(f"`{place}`")
-    return F.struct(*(F.lit(None).alias(each.name) for each in field.type)).alias(place)
+        return functions.col(f"`{place}`")
+    return functions.struct(*(functions.lit(None).alias(each.name) for each in field.type)).alias(place)
 
 
 def moves_rows(plan: ReleasePlan) -> bool:
@@ -244,6 +263,16 @@ def moves_rows(plan: ReleasePlan) -> bool:
 def _rows(parts: DataFrame, size: int) -> Iterable[tuple[int, bytes]]:
     """The merged ranges; of many bytes those of one partition at a time, so that the driver's Java does not hold all of them."""
     return ((row[0], row[1]) for row in (parts.collect() if size <= DIRECT_BYTES else parts.toLocalIterator()))
+
+
+def _once(ranges: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The same ranges, which behind a merging step come once each; a result that is read twice would count all units twice."""
+    seen: set[int] = set()
+    for place, piece in ranges:
+        if place in seen:
+            raise StorageError(TWICE)
+        seen.add(place)
+        yield place, piece
 
 
 def _waits(estimator: Estimator) -> bool:
@@ -272,7 +301,11 @@ def _columns(plan: ReleasePlan, names: Iterable[str]) -> set[str]:
 
 
 def _batches(rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    """Keys and counts, so many at a time."""
+    """Keys and counts, so many at a time, each key once and in their order."""
+    last: list[bytes] = []
     while some := list(itertools.islice(rows, KEYS_AT_A_TIME)):
-        keys = pa.array([bytes(row[0]) for row in some], pa.binary())
-        yield pa.RecordBatch.from_arrays([keys, pa.array([row[1] for row in some], pa.int64())], ["key", "n"])
+        keys = [bytes(row[0]) for row in some]
+        if any(second <= first for first, second in itertools.pairwise([*last, *keys])):
+            raise StorageError(TWICE)
+        last = keys[-1:]
+        yield pa.RecordBatch.from_arrays([pa.array(keys, pa.binary()), pa.array([row[1] for row in some], pa.int64())], ["key", "n"])

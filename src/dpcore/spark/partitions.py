@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from dpcore.errors import JobError
+from dpcore.spark.settings import is_connect
 from dpcore.spark.watching import watched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -29,8 +30,15 @@ MOST_MERGING = 2_000
 """Tasks that merge: each that sends remembers one number for each of them, on the driver."""
 
 
-def partitions_of(frame: DataFrame) -> int:
-    """Partitions of a frame. Spark looks at rows to find those of a sorted one, so this is an action like others."""
+def partitions_of(frame: DataFrame, files: Collection[tuple[int, int]] = ()) -> int:
+    """Partitions of a frame. Spark looks at rows to find those of a sorted one, so this is an action like others.
+
+    A server of Spark Connect does not tell: there it is how many a table of these files, sizes and times, should have.
+    """
+    if is_connect(frame):
+        from dpcore.spark.connect import partitions_for
+
+        return partitions_for(frame.sparkSession, files)
     plan = frame._jdf.queryExecution()  # noqa: SLF001 - pyspark's own way starts workers
     return watched(frame.sparkSession, lambda: max(int(plan.toRdd().getNumPartitions()), 1))
 
@@ -41,9 +49,9 @@ def wanted_by(session: SparkSession) -> int | None:
     return None if wanted == UNSET else int(wanted)
 
 
-def shuffled(frame: DataFrame) -> int:
+def shuffled(frame: DataFrame, files: Collection[tuple[int, int]] = ()) -> int:
     """Partitions of the rows of a frame behind a shuffle: as many as it has, since those follow from the bytes of its files."""
-    return min(partitions_of(frame), MOST_SHUFFLED)
+    return min(partitions_of(frame, files), MOST_SHUFFLED)
 
 
 def most_tasks(size: int) -> int:

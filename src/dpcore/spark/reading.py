@@ -14,6 +14,7 @@ from dpcore.errors import JobError
 from dpcore.spark.failures import from_spark
 from dpcore.spark.jvm_files import java_array
 from dpcore.spark.parquet_columns import check_columns
+from dpcore.spark.settings import is_connect
 from dpcore.spark.snapshots import names_of
 from dpcore.spark.table_input import SparkInput
 from dpcore.spark.watching import impatient
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from dpcore.spark.connect import Declared
     from dpcore.tables.sections import InputSection
 
 TABLE = "table:"
@@ -51,10 +53,17 @@ LISTED_BY_TASKS = "spark.sql.sources.parallelPartitionDiscovery.threshold"
 """Number of folders or files from which on Spark lists them by tasks."""
 WHOLE = rf"\A(?:{INTEGERS})\z"
 """The texts of folders that are integers, as Java has patterns."""
+ONLY_TABLES = (
+    "input: the server of Spark Connect shows neither the log of a table at {path!r} nor whether its files have the same columns, and"
+    " reads no file of this machine; name a table that it knows, as table:db.visits, or pass the frame that it reads to "
+    "dpcore.spark.release"
+)
 LOGS = {"_delta_log": "Delta Lake", ".hoodie": "Hudi"}
 
 
-def table_of(session: SparkSession, section: InputSection, declared: Mapping[str, str] | None = None) -> SparkInput:
+def table_of(
+    session: SparkSession, section: InputSection, declared: Mapping[str, str] | None = None, connect: Declared | None = None
+) -> SparkInput:
     """Open the table that a job names; no row is read, but the first line of a CSV.
 
     Parameters
@@ -66,6 +75,8 @@ def table_of(session: SparkSession, section: InputSection, declared: Mapping[str
         session knows; anything with a scheme is an address that Spark reads.
     declared : mapping of str to str, optional
         What the job says of columns, "text" or "integer"; see `partitioned`.
+    connect : Declared, optional
+        What is declared of a session of Spark Connect.
 
     Returns
     -------
@@ -80,9 +91,11 @@ def table_of(session: SparkSession, section: InputSection, declared: Mapping[str
         If it is not there, or Spark cannot reach it.
     """
     path = section.path
+    if is_connect(session) and not path.startswith(TABLE):
+        raise JobError(ONLY_TABLES.format(path=path))
     try:
         if path.startswith(TABLE):
-            return SparkInput.of(session.table(path.removeprefix(TABLE).strip()), path)
+            return SparkInput.of(session.table(path.removeprefix(TABLE).strip()), path, connect=connect)
         is_address = SCHEME.match(path) is not None and not path.startswith("file:")
         declared = declared or {}
         kind, frame = _addressed(session, path, section.format, declared) if is_address else _local(session, section, declared)

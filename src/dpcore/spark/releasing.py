@@ -12,10 +12,12 @@ from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.in_memory import NOWHERE, make_unwritten_plan
 from dpcore.query.request import ReleaseJob
 from dpcore.query.written_plans import written_plan
+from dpcore.spark.connect import check_session
 from dpcore.spark.joined_inputs import joined_inputs
 from dpcore.spark.reading import table_of
 from dpcore.spark.running import answered_by_spark
 from dpcore.spark.session import make_session
+from dpcore.spark.settings import is_connect
 from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.table_source import SparkSource, checked_frame
 from dpcore.spark.watching import unlogged
@@ -24,6 +26,7 @@ from dpcore.tables.partitions import declared_sorts
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from dpcore.spark.connect import Declared
     from dpcore.tables.progress import Shown
 
 
@@ -35,6 +38,7 @@ def release(
     joined: Mapping[str, DataFrame] | None = None,
     overwrite: bool = False,
     progress: Shown = None,
+    connect: Declared | None = None,
 ) -> TableResult | dict[str, TableResult]:
     """Answer the queries of a release job on a Spark table; `dpcore release` does so on one machine, with the same answers.
 
@@ -51,6 +55,8 @@ def release(
         Accept an output that exists.
     progress : callable or Progress, optional
         As for `dpcore.batch.release`.
+    connect : Declared, optional
+        For a session of Spark Connect, and required there: what you declare of it, `Declared(encrypted=True)`. The document records it.
 
     Returns
     -------
@@ -62,7 +68,7 @@ def release(
     ParameterTypeError, ParameterError
         If `frame` is no table of Spark, or a stream.
     JobError
-        If the job is wrong, the session is not set as dpcore needs it, or an executor has another dpcore.
+        If the job is wrong, the session is not set as dpcore needs it or not declared, or an executor has another dpcore.
     BudgetError
         If the ledger does not have what the job spends.
     DataError
@@ -92,16 +98,21 @@ def release(
     parsed = _job_of(job, frame)
     session = make_session() if frame is None else frame.sparkSession
     declared = declared_sorts(parsed.query)
-    inputs = table_of(session, parsed.input, declared) if frame is None else SparkInput.of(frame, parsed.input.path)
+    if is_connect(session):
+        check_session(session, connect)
+    if frame is None:
+        inputs = table_of(session, parsed.input, declared, connect)
+    else:
+        inputs = SparkInput.of(frame, parsed.input.path, connect=connect)
     is_written = parsed.output.path != NOWHERE
     tables, others = joined_inputs(session, parsed, inputs, joined or {})
     if is_written:
         plan = written_plan(parsed, inputs, tables, overwrite=overwrite, others=others)
     else:
         plan = make_unwritten_plan(parsed, inputs, tables)
-    document = answered_by_spark(plan, session, progress, is_written=is_written)
+    document = answered_by_spark(plan, session, progress, is_written=is_written, connect=connect)
     places = range(len(plan.estimators))
-    source = SparkSource(inputs.frame, parsed.input.path)
+    source = SparkSource(inputs.frame, parsed.input.path, connect)
     answers = Answered(source.native, source.name, document, TablePlan.of(plan), places)
     found = {each["name"]: TableResult(answers, place) for place, each in enumerate(document["queries"])}
     return found if len(found) > 1 else next(iter(found.values()))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dpcore.errors import JobError
 from dpcore.spark.own_expressions import PACKAGE, is_own
 from dpcore.spark.row_order import LEAVES_OUT, each_of
-from dpcore.spark.settings import version_of
+from dpcore.spark.settings import is_connect, version_of
 from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def check_repeats(frame: DataFrame, *, is_moved: bool) -> None:
         With the step or the function because of which the rows may vary, and what to do.
     """
     session = frame.sparkSession
-    if notices(session):
+    if is_connect(frame) or notices(session):  # a session of Spark Connect that does not notice is refused
         return
     plan: Any = frame._jdf.queryExecution().analyzed()  # noqa: SLF001 - plans have no public form in Python
     steps = list(_steps(plan))

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from dpcore._java import home
 from dpcore._spark_masters import MASTER, check_answers, warning_for
 from dpcore.errors import JobError, StorageError
+from dpcore.spark.connect import address_of, opened
+from dpcore.spark.connect import running as running_on_server
 from dpcore.spark.served_files import warning_of_files
-from dpcore.spark.settings import HIDDEN, SECRET, USUAL, check, check_conf, conf_of, has_executors, required
+from dpcore.spark.settings import HIDDEN, SECRET, USUAL, check, check_conf, conf_of, has_executors, is_connect, required
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,8 +46,8 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     Parameters
     ----------
     master : str, optional
-        Where Spark runs: "local[4]", "spark://host:7077", "yarn", "k8s://…". Default: what `spark-submit` or `spark-defaults.conf` say, and
-        otherwise this machine.
+        Where Spark runs: "local[4]", "spark://host:7077", "yarn", "k8s://…", or the server of Spark Connect at "sc://host:15002". Default:
+        what the variable `SPARK_REMOTE`, `spark-submit` or `spark-defaults.conf` say, and otherwise this machine.
     app_name : str, default "dpcore"
         The name that Spark shows.
     conf : mapping, optional
@@ -54,7 +56,8 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     Returns
     -------
     pyspark.sql.SparkSession
-        A session with encrypted spills, and encrypted connections to executors; adaptive execution is off.
+        A session with encrypted spills, and encrypted connections to executors; adaptive execution is off. One of Spark Connect has only
+        the settings of a session; the others are its server's.
 
     Raises
     ------
@@ -62,7 +65,7 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
         If pyspark is absent or too old, if no Java fits, if a setting contradicts what dpcore needs, or if a session runs and another was
         wanted.
     StorageError
-        If Spark does not start, or the master of a standalone cluster does not answer.
+        If Spark does not start, or the master of a standalone cluster or the server does not answer.
 
     Warns
     -----
@@ -86,14 +89,18 @@ def make_session(master: str | None = None, *, app_name: str = "dpcore", conf: M
     running = running_session()
     if running is not None:
         if master is not None or conf:
-            where = running.sparkContext.master
+            where = "a server of Spark Connect" if is_connect(running) else running.sparkContext.master
             raise JobError(f"a Spark session runs already, on {where}; use it without master and conf, or call stop() on it first")
-        check(running)
-        _warn(warning_of_files(running))
+        if not is_connect(running):  # which is checked with what is declared of it
+            check(running)
+            _warn(warning_of_files(running))
         return running
     given = conf_of(conf or {})
     if master is not None and given.setdefault(MASTER, master) != master:
         raise JobError(f"master is {master!r} and conf has spark.master = {given[MASTER]!r}; name one of them")
+    remote = address_of(given.get(MASTER))
+    if remote is not None:
+        return opened(remote, {name: value for name, value in given.items() if name != MASTER})
     check_conf(given, given.get(MASTER, ALONE))
     check_answers(given.get(MASTER, ALONE))  # before Java starts, which takes its time
     given.setdefault(BAR, "false")
@@ -108,7 +115,7 @@ def running_session() -> SparkSession | None:
     except ImportError:
         return None
     if SparkContext._active_spark_context is None:  # noqa: SLF001 - whether one runs has no public name
-        return None
+        return running_on_server()
     return SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
 
 

@@ -20,6 +20,12 @@ DURABLE = "spark.dpcore.durableDisk"
 DEPLOY_MODE, IN_POD = "spark.submit.deployMode", "spark.kubernetes.submitInDriver"
 REDACTION = "spark.redaction.regex"
 BATCH_ROWS = 65536
+NOT_HERE = (
+    "spark must be a session with its driver in this process, got one of Spark Connect: the key of the noise would go to its server "
+    "in the plan, and stay there in its cache of plans when the job is over; if each task drew a key of its own, a task that Spark "
+    "repeats would draw a second noise, and a server does not show which attempt its committer keeps. Run privatize where the driver "
+    "runs, by spark-submit or with dpcore.spark.make_session(); releases and PrivateTable take frames of Spark Connect"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,7 @@ def check(spark: SparkSession) -> None:
     Raises
     ------
     ParameterTypeError
-        If it is no session of Spark, or one of Spark Connect.
+        If it is no session of Spark, or one of Spark Connect, which `dpcore.spark.connect` checks.
     JobError
         If Spark is too old or a setting is wrong. The message has a line for each, with its value and what to set.
     """
@@ -110,18 +116,18 @@ def check(spark: SparkSession) -> None:
     conf = dict(context.getConf().getAll())
     version = version_of(spark.version)
     wrong = [each for each in required(context.master) if not _is_met(each, _value(spark, conf, each), conf, version)]
-    lines = [_line(each, _value(spark, conf, each)) for each in wrong]
+    lines = [line(each, _value(spark, conf, each)) for each in wrong]
     if not _hides_secrets(conf.get(REDACTION)):
         lines.append(f"    {REDACTION} is {conf[REDACTION]!r}: it must match {SECRET}, which Spark would show; leave it unset")
     if lines:
-        raise JobError("\n".join(["the Spark session is not set as dpcore needs it", *lines, _advice(wrong)]))
+        raise JobError("\n".join(["the Spark session is not set as dpcore needs it", *lines, advice(wrong)]))
 
 
 def check_conf(conf: Mapping[str, str], master: str) -> None:
     """Raise `JobError` if settings for a new session contradict what the protocol needs."""
     version = spark_version() or OLDEST_SPARK
     given = [each for each in required(master) if each.name in conf]
-    lines = [_line(each, conf[each.name]) for each in given if not _is_met(each, conf[each.name], conf, version)]
+    lines = [line(each, conf[each.name]) for each in given if not _is_met(each, conf[each.name], conf, version)]
     if not _hides_secrets(conf.get(REDACTION)):
         lines.append(f"    {REDACTION} is {conf[REDACTION]!r}: it must match {SECRET}; leave it unset")
     if lines:
@@ -138,6 +144,8 @@ def check_durable(spark: SparkSession, path: object) -> None:
     path : object
         The ledger, for the message.
     """
+    if is_connect(spark):
+        return  # The ledger is a file of this process, which is no driver.
     conf = dict(spark.sparkContext.getConf().getAll())
     in_cluster = conf.get(DEPLOY_MODE) == "cluster" or conf.get(IN_POD) == "true"
     if in_cluster and conf.get(DURABLE) != "true":
@@ -151,13 +159,26 @@ def check_durable(spark: SparkSession, path: object) -> None:
 def check_is_session(spark: object) -> None:
     """Raise `ParameterTypeError` unless the object is a session of Spark that has a driver in this process."""
     kind = type(spark)
-    if kind.__module__.startswith("pyspark.sql.connect"):
-        raise ParameterTypeError(
-            "spark must be a session with its driver in this process, got one of Spark Connect: it shows neither the settings of the "
-            "cluster nor its executors; run the job where the driver runs, by spark-submit or with dpcore.spark.make_session()"
-        )
+    if is_connect(spark):
+        raise ParameterTypeError(NOT_HERE)
     if kind.__name__ != "SparkSession" or not kind.__module__.startswith("pyspark.sql"):
         raise ParameterTypeError(f"spark must be a pyspark.sql.SparkSession, got {kind.__name__}")
+
+
+def is_connect(found: object) -> bool:
+    """Whether a session or a frame is one of Spark Connect, whose driver is another program."""
+    return type(found).__module__.startswith("pyspark.sql.connect")
+
+
+def functions_of(found: object) -> Any:
+    """The functions of columns for a session or a frame: Spark Connect has its own."""
+    if is_connect(found):
+        from pyspark.sql.connect import functions as theirs
+
+        return theirs
+    from pyspark.sql import functions
+
+    return functions
 
 
 def version_of(text: str) -> tuple[int, int]:
@@ -189,11 +210,12 @@ def _hides_secrets(pattern: str | None) -> bool:
         return False
 
 
-def _line(setting: Setting, value: str) -> str:
+def line(setting: Setting, value: str) -> str:
+    """What is wrong with a setting."""
     return f"    {setting.name} is {value!r}: it must be {setting.value!r}, because {setting.why}"
 
 
-def _advice(wrong: Iterable[Setting]) -> str:
+def advice(wrong: Iterable[Setting]) -> str:
     """What to do about settings that are wrong."""
     wrong = tuple(wrong)
     if wrong and all(each.while_running for each in wrong):

@@ -10,6 +10,7 @@ from dpcore.spark.failures import from_spark
 from dpcore.spark.jvm_files import DriverFiles
 from dpcore.spark.noise_tasks import FILE, INDEX
 from dpcore.spark.row_order import each_of
+from dpcore.spark.settings import is_connect
 from dpcore.spark.watching import unlogged
 
 if TYPE_CHECKING:
@@ -63,11 +64,25 @@ def pinned(frame: DataFrame) -> Snapshot:
     StorageError
         If one is gone, or Spark cannot say which there are.
     """
+    if is_connect(frame):
+        return Snapshot(_files_by_server(frame))
     arrays = _files_of(frame)
     try:
         return Snapshot(DriverFiles(frame.sparkSession.sparkContext).sizes(arrays))
     except Exception:
         raise StorageError("a file of the input is gone, or cannot be inspected") from None
+
+
+def _files_by_server(frame: DataFrame) -> dict[str, tuple[int, int]]:
+    """The files of a frame of Spark Connect."""
+    from dpcore.spark.connect import files_of
+
+    try:
+        with unlogged():
+            return files_of(frame)
+    except Exception as error:
+        failed = from_spark(error)
+    raise failed from None
 
 
 def names_of(frame: DataFrame) -> list[str]:
@@ -127,7 +142,7 @@ def with_names(frame: DataFrame, columns: Sequence[str]) -> DataFrame | None:
     from pyspark.errors import PySparkException
     from pyspark.sql import functions
 
-    if METADATA in frame.columns or not keeps_rows(frame):
+    if is_connect(frame) or METADATA in frame.columns or not keeps_rows(frame):  # a server shows no plan
         return None
     names = [functions.expr(text).alias(name) for name, text in NAMES.items()]
     try:

@@ -16,6 +16,7 @@ from dpcore.tables.pieces import FileInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from dpcore.spark.connect import Declared
     from dpcore.tables.pieces import Cut, Piece
     from dpcore.tables.sources import InputFile
 
@@ -55,17 +56,20 @@ class SparkInput(Inputs):
         Its names and types; without types for text of a CSV.
     snapshot : Snapshot
         The files that it reads, as they are when the job is planned.
+    connect : Declared or None
+        What is declared of its session, which is one of Spark Connect.
     """
 
     frame: Any = field(repr=False)
     info: FileInfo
     snapshot: Snapshot = field(repr=False)
+    connect: Declared | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, frame: Any, name: str = NAME, *, as_text: bool = False) -> SparkInput:
+    def of(cls, frame: Any, name: str = NAME, *, as_text: bool = False, connect: Declared | None = None) -> SparkInput:
         """The input of one job; `as_text` if all columns are text of a format without types."""
         schema = None if as_text else schema_of(frame)
-        return cls("arrow", (Path(name),), {}, frame, FileInfo(tuple(frame.columns), schema, None), pinned(frame))
+        return cls("arrow", (Path(name),), {}, frame, FileInfo(tuple(frame.columns), schema, None), pinned(frame), connect)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -73,8 +77,9 @@ class SparkInput(Inputs):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """That it is a table of Spark, and the number of files that Spark reads for it; None if it can list none."""
-        return {"format": "spark", "files": len(self.snapshot.files) or None}
+        """That it is a table of Spark, the number of files that Spark reads for it, or None, and what is declared of its session."""
+        declared = {} if self.connect is None else {"connect": self.connect.document()}
+        return {"format": "spark", "files": len(self.snapshot.files) or None, **declared}
 
     def inspect(self, path: InputFile) -> FileInfo:  # noqa: ARG002
         return self.info

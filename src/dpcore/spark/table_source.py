@@ -9,6 +9,8 @@ import pyarrow as pa
 
 from dpcore._dataclasses import dataclass
 from dpcore.errors import ParameterError, ParameterTypeError
+from dpcore.spark.connect import check_declared
+from dpcore.spark.settings import is_connect
 from dpcore.spark.table_input import NAME, SparkInput
 from dpcore.spark.watching import unlogged
 
@@ -30,10 +32,13 @@ class SparkSource:
         The frame.
     name : str
         For messages.
+    connect : Declared or None
+        What is declared of a session of Spark Connect.
     """
 
     frame: Any = field(repr=False)
     name: str = NAME
+    connect: Any = None
 
     @property
     def is_snapshot(self) -> bool:
@@ -52,14 +57,14 @@ class SparkSource:
     @unlogged()
     def input(self) -> SparkInput:
         """The input of one run."""
-        return SparkInput.of(self.frame, self.name)
+        return SparkInput.of(self.frame, self.name, connect=self.connect)
 
     @unlogged()
     def answers(self, plan: ReleasePlan) -> dict[str, Any]:
         """Charge and run a plan on Spark."""
         from dpcore.spark.running import answered_by_spark
 
-        return answered_by_spark(plan, self.frame.sparkSession)
+        return answered_by_spark(plan, self.frame.sparkSession, connect=self.connect)
 
     def info(self) -> FileInfo:
         """The schema; no row is read."""
@@ -82,26 +87,29 @@ class SparkSource:
         return self
 
 
-def adapted(frame: object) -> SparkSource:
-    """The source of a frame of pyspark; see `checked_frame`."""
-    return SparkSource(checked_frame(frame))
+def adapted(frame: object, connect: object = None) -> SparkSource:
+    """The source of a frame of pyspark; see `checked_frame`. `connect` is what is declared of its session."""
+    checked = checked_frame(frame)
+    if connect is not None:
+        if not is_connect(checked):
+            raise ParameterError("connect is for frames of Spark Connect; the driver of this one is this process")
+        check_declared(connect)
+    return SparkSource(checked, connect=connect)
 
 
 def checked_frame(frame: Any, name: str = "frame") -> Any:
-    """A DataFrame of Spark whose driver is this process; `name` is what messages call it.
+    """A DataFrame of Spark; `name` is what messages call it.
 
     Raises
     ------
     ParameterTypeError
-        If it is one of Spark Connect, of pandas on Spark, or none.
+        If it is one of pandas on Spark, or none.
     ParameterError
         If it is a stream.
     """
     module, kind = type(frame).__module__, type(frame).__name__
     if module.startswith("pyspark.pandas"):
         raise ParameterTypeError(f"{name} must be a DataFrame of Spark, got one of pandas on Spark; use frame.to_spark()")
-    if module.startswith("pyspark.sql.connect"):
-        raise ParameterTypeError(f"{name} must be a DataFrame of a session whose driver is this process, got one of Spark Connect")
     if kind != "DataFrame" or not module.startswith("pyspark.sql"):
         raise ParameterTypeError(f"{name} must be a pyspark.sql.DataFrame, got {kind}")
     if frame.isStreaming:

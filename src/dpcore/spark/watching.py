@@ -8,10 +8,10 @@ import secrets
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from dpcore.spark.failures import from_spark
-from dpcore.spark.settings import has_executors
+from dpcore.spark.settings import has_executors, is_connect
 from dpcore.tables.progress import Progress, Shown, shown_by
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 SECONDS = 0.2
 """Between two looks at Spark's status."""
-LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+LOGGERS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger", "pyspark.sql.connect.logging")
+"""The last one is silent unless a variable of Spark Connect gives it a level, and at some levels logs plans."""
 PATIENCE = 30.0
 """Seconds after which a job without an executor says so, once."""
 LONELY = (
@@ -59,10 +60,10 @@ def watched(spark: SparkSession, action: Callable[[], Result], progress: Shown =
     shown = shown_by(progress)
     if stage:
         shown.begin(stage)
-    run = _Run(spark.sparkContext, action)
+    run = _Run(_jobs_of(spark), action)
     run.start()
     try:
-        with impatient(run.context):
+        with _impatient(run.jobs.is_alone):
             _show(run, shown)
     except BaseException:
         run.cancel()  # an interrupt: the cluster must not work on for a job that is over
@@ -73,17 +74,69 @@ def watched(spark: SparkSession, action: Callable[[], Result], progress: Shown =
     return run.result  # type: ignore[no-any-return]
 
 
-class _Run:
-    """An action on a thread of its own, all of whose jobs have one group."""
+class _Jobs(Protocol):
+    """The jobs of one action, which are known to Spark together."""
 
-    def __init__(self, context: SparkContext, action: Callable[[], Any]) -> None:
+    def thread(self, target: Callable[[], None]) -> threading.Thread:
+        """A thread for the action."""
+
+    def begun(self) -> contextlib.AbstractContextManager[None]:
+        """What the calling thread does inside belongs to the action."""
+
+    def cancel(self) -> None:
+        """End them."""
+
+    def fraction(self) -> float:
+        """The share of the tasks that are done."""
+
+    def is_alone(self) -> bool:
+        """Whether they wait for executors of which there is none."""
+
+
+def _jobs_of(spark: SparkSession) -> _Jobs:
+    if is_connect(spark):
+        from dpcore.spark.tagged_jobs import Tagged
+
+        return Tagged(spark)
+    return _Group(spark.sparkContext)
+
+
+class _Group:
+    """The jobs of one action, which have one group."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context, self._group = context, f"dpcore-{secrets.token_hex(8)}"
+
+    def thread(self, target: Callable[[], None]) -> threading.Thread:
         from pyspark import InheritableThread
 
-        self.context, self.group = context, f"dpcore-{secrets.token_hex(8)}"
+        made: threading.Thread = InheritableThread(target=target)
+        return made
+
+    @contextlib.contextmanager
+    def begun(self) -> Iterator[None]:
+        self._context.setJobGroup(self._group, "dpcore", interruptOnCancel=True)
+        yield
+
+    def cancel(self) -> None:
+        self._context.cancelJobGroup(self._group)
+
+    def fraction(self) -> float:
+        return _fraction(self._context, self._group)
+
+    def is_alone(self) -> bool:
+        return _is_alone(self._context)
+
+
+class _Run:
+    """An action on a thread of its own."""
+
+    def __init__(self, jobs: _Jobs, action: Callable[[], Any]) -> None:
+        self.jobs = jobs
         self.result: Any = None
         self.error: BaseException | None = None
         self._action = action
-        self._thread = InheritableThread(target=self._act)
+        self._thread = jobs.thread(self._act)
         self._thread.daemon = True
 
     def start(self) -> None:
@@ -97,15 +150,14 @@ class _Run:
     def cancel(self) -> None:
         """Cancel its jobs; the thread ends when Spark has answered."""
         try:
-            self.context.cancelJobGroup(self.group)
+            self.jobs.cancel()
         except Exception:
             return
         self.wait(10)
 
     def _act(self) -> None:
         try:
-            with unlogged():
-                self.context.setJobGroup(self.group, "dpcore", interruptOnCancel=True)
+            with unlogged(), self.jobs.begun():
                 self.result = self._action()
         except BaseException as error:
             self.error = error
@@ -145,16 +197,19 @@ def _show(run: _Run, shown: Progress) -> None:
     """Look at Spark's status until the action has ended."""
     reached = 0.0
     while not run.wait(SECONDS):
-        reached = max(reached, min(_fraction(run.context, run.group), UNFINISHED))
+        reached = max(reached, min(run.jobs.fraction(), UNFINISHED))
         shown.update(0, reached)
 
 
-@contextlib.contextmanager
-def impatient(context: SparkContext) -> Iterator[None]:
+def impatient(context: SparkContext) -> contextlib.AbstractContextManager[None]:
     """Warn once if the work inside waits for executors of which none comes."""
+    return _impatient(_Group(context).is_alone)
 
+
+@contextlib.contextmanager
+def _impatient(is_alone: Callable[[], bool]) -> Iterator[None]:
     def look() -> None:
-        if _is_alone(context):
+        if is_alone():
             warnings.warn(LONELY, UserWarning, stacklevel=1)
 
     timer = threading.Timer(PATIENCE, look)

@@ -15,6 +15,7 @@ from dpcore._version import __version__, code_digest
 from dpcore.errors import JobError
 from dpcore.rng import STREAM_VERSION
 from dpcore.spark.failures import INSTALL, SECRET, sealing
+from dpcore.spark.settings import is_connect
 from dpcore.spark.watching import watched
 
 if TYPE_CHECKING:
@@ -116,11 +117,21 @@ def check_workers(spark: SparkSession) -> Workers:
     -----
     Tasks are spread over the executors that are there. One that comes later is found by `Stamp.guarding`, which every task of a job calls.
     """
-    tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
-    reports = watched(spark, lambda: spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect())
+    reports = watched(spark, lambda: _reports(spark))
     judge(reports)
     levels = [level for _, _, _, _, level, _, _ in reports]
     return Workers({level: levels.count(level) for level in dict.fromkeys(levels)}, all(report[-1] == own_user() for report in reports))
+
+
+def _reports(spark: SparkSession) -> list[Report]:
+    """Which Python, and which dpcore, many tasks have."""
+    if is_connect(spark):
+        from dpcore.spark.connect import reports
+
+        return reports(spark, _reporter(PAUSE), MOST_TASKS)
+    tasks = min(MOST_TASKS, 2 * max(2, spark.sparkContext.defaultParallelism))
+    found: list[Report] = spark.range(0, tasks, 1, tasks).rdd.mapPartitions(_reporter(PAUSE)).collect()
+    return found
 
 
 def judge(reports: Iterable[Report]) -> None:

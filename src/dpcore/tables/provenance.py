@@ -40,7 +40,8 @@ def provenance(plan: JobPlan, job: JobFile) -> dict[str, Any]:
     dict
         `run` (see `run_ids`; None without an output),
         `time` (None for a job with a test key, whose output is the same at any time), `input` (`path`, `format`, which is "spark"
-        for a table of Spark, `files`, which is None if Spark lists none, and `dataset`)
+        for a table of Spark, `files`, which is None if Spark lists none, `dataset`, and only for Spark Connect `connect`: what its user
+        declares of the session)
         and `job` (`path`, `sha256` of its bytes, `settings` of the command line), None for a job of a program.
     """
     source = job.source

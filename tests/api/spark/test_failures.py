@@ -99,6 +99,14 @@ def test_a_task_that_writes_rows_shows_nothing_either(monkeypatch):
     assert CELL not in "".join(traceback.format_exception(found.value))
 
 
+def test_another_python_of_executors_is_told():
+    said = "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: 3.11, PySpark cannot run with"
+    assert str(from_spark(SparkError(said))) == (
+        "Spark could not finish the job: executors have another minor version of Python than this process, which pickles its functions for "
+        "them"
+    )
+
+
 def test_workers_have_the_seal_of_the_driver_and_do_not_show_it():
     assert pickle.loads(pickle.dumps(stamp())) == stamp()
     assert stamp().secret.hex() not in repr(stamp())

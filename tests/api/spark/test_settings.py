@@ -151,7 +151,7 @@ def test_other_objects_are_refused():
     with pytest.raises(ParameterTypeError, match=r"must be a pyspark\.sql\.SparkSession, got dict"):
         settings.check({})
     with pytest.raises(ParameterTypeError, match="Spark Connect"):
-        settings.check(session(module="pyspark.sql.connect.session"))
+        settings.check_is_session(session(module="pyspark.sql.connect.session"))
 
 
 @pytest.mark.parametrize("conf", [{"spark.submit.deployMode": "cluster"}, {"spark.kubernetes.submitInDriver": "true"}])

@@ -136,10 +136,12 @@ def source(plan: JobPlan, *, count_rows: bool = True) -> str:
     """Input of a plan in a line."""
     origin = plan.inputs.origin
     files = origin["files"]
+    found = "files unknown" if files is None else f"{files} file{'s' if files > 1 else ''}"
+    found += ", Spark Connect, whose encryption is declared" if "connect" in origin else ""
     rows = "rows unknown before reading" if plan.rows is None else f"{plan.rows:,} rows"
     if not count_rows:
         rows = "the number of rows is private"
-    return f"input   {plan.job.input.path} ({origin['format']}, {files} file{'s' if files > 1 else ''}, {rows})"
+    return f"input   {plan.job.input.path} ({origin['format']}, {found}, {rows})"
 
 
 def budget(job: JobFile) -> str:
