@@ -63,7 +63,7 @@ test-long: $(VENV)/installed-test  ## all tests, the long ones too
 	$(VENV)/bin/python -m pytest -m "long or not long" -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 
 # Exactly the lower bounds of pyproject.toml, of the package and of what tests it.
-LOWEST := accounting,batch,minimax,pandas,polars,test
+LOWEST := accounting,batch,minimax,pandas,test
 test-lowest: $(VENV_LOWEST)/installed-lowest  ## the default tests with the oldest versions that pyproject.toml allows
 	$(VENV_LOWEST)/bin/python -m pytest -n $(WORKERS) --dist loadfile --by-file $(PYTEST_ARGS)
 

@@ -14,21 +14,23 @@ PACKAGES = {
 LOWEST = {
     "clarabel": "0.7",
     "click": "8.1",
-    "dp_accounting": "0.4.4",
+    "dp_accounting": "0.5",
     "duckdb": "2.0",
     "jinja2": "3.1",
     "matplotlib": "3.8",
     "numpy": "1.26",
     "pandas": "2.2",
     "polars": "1.20",
-    "pyarrow": "25",
-    "pydantic": "2.6",
+    "pyarrow": "18",
+    "pydantic": "2.11.10",
     "rich": "13",
     "scipy": "1.13",
 }
 """The oldest version of each package, as it is imported, that dpcore works with: those of pyproject.toml, which a test compares."""
 BELOW = "\n    "
 """Before a command that has a line of its own."""
+LOWEST_DUCKDB = "1.0"
+"""The oldest DuckDB whose relations are read; expressions need the newer one above."""
 UNKNOWN = (2**31,)
 """A version that is no number, of a build of one's own: it counts as new."""
 
@@ -44,8 +46,8 @@ def _absent(extra: str) -> list[str]:
     return [name for name in PACKAGES[extra] if importlib.util.find_spec(name) is None]
 
 
-def outdated(*names: str) -> dict[str, str]:
-    """Find the installed packages that are older than dpcore needs; each with words that say so.
+def outdated(*names: str, bounds: dict[str, str] = LOWEST) -> dict[str, str]:
+    """Find the installed packages that are older than dpcore needs, each with words that say so.
 
     A package whose version cannot be found counts as new enough.
     """
@@ -59,8 +61,8 @@ def outdated(*names: str) -> dict[str, str]:
         if folder not in beside:
             beside[folder] = _versions(folder)
         version = beside[folder].get(name)
-        if version is not None and _release(version) < _release(LOWEST[name]):
-            found[name] = f"{name} {version} is too old, it must be {LOWEST[name]} or later"
+        if version is not None and release(version) < release(bounds[name]):
+            found[name] = f"{name} {version} is too old, it must be {bounds[name]} or later"
     return found
 
 
@@ -74,12 +76,12 @@ def _versions(folder: str) -> dict[str, str]:
         name, _, version = stem.rpartition("-")
         name = re.sub("[-_.]+", "_", name).lower()
         # An installation that was interrupted may have left a second one.
-        if name not in found or _release(found[name]) < _release(version):
+        if name not in found or release(found[name]) < release(version):
             found[name] = version
     return found
 
 
-def _release(version: str) -> tuple[int, ...]:
+def release(version: str) -> tuple[int, ...]:
     """The numbers by which releases are compared; 1.20 and 1.20.0 are one."""
     found = re.match(r"\d+(\.\d+)*", version)
     return tuple([*map(int, found[0].split(".")), 0, 0, 0][:4]) if found else UNKNOWN
@@ -112,10 +114,10 @@ def require(what: str, extra: str) -> None:
         raise ModuleNotFoundError(message, name=absent[0]) if absent else ImportError(message)
 
 
-def words_of_old(*names: str) -> str:
+def words_of_old(*names: str, bounds: dict[str, str] = LOWEST) -> str:
     """Return a sentence with the pip line if one of these packages is too old, and nothing otherwise."""
-    for name, words in outdated(*names).items():
-        return f"{words}: pip install '{name.replace('_', '-')}>={LOWEST[name]}'"
+    for name, words in outdated(*names, bounds=bounds).items():
+        return f"{words}: pip install '{name.replace('_', '-')}>={bounds[name]}'"
     return ""
 
 

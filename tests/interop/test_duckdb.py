@@ -119,11 +119,28 @@ def test_results_stand_beside_other_tables(connection):
     assert connection.sql("SELECT name FROM released JOIN names USING (g)").fetchall() == [("one",)]
 
 
+NAMES = ["a b", "a", "b", "a.b", 'a"."b', "select", "Größe", 'q"q', 'q""q', '"', '"a"', "*", "x.*", "-- c", "it's", "c1", "c0"]
+
+
 def test_names_may_be_anything(connection):
-    names = ["a b", "a.b", "select", "Größe", 'q"q']
-    relation = connection.from_arrow(pa.table(dict.fromkeys(names, pa.array([1, 2]))))
-    found = dp.release(relation, dict.fromkeys(names[:-1], COUNTS), missing="refuse", keep=names[-1:], connection=connection)
-    assert found.columns == names
+    """And each column is read by its own name, not as what it would mean in SQL."""
+    relation = connection.from_arrow(pa.table({name: pa.array([place]) for place, name in enumerate(NAMES)}))
+    found = dp.release(relation, {"b": COUNTS}, missing="refuse", keep=[name for name in NAMES if name != "b"], connection=connection)
+    assert found.columns == NAMES
+    (row,) = found.fetchall()
+    assert [each for place, each in enumerate(row) if NAMES[place] != "b"] == [place for place, name in enumerate(NAMES) if name != "b"]
+    for place, name in enumerate(NAMES):
+        alone = dp.release(relation, {"c0" if name != "c0" else "c1": COUNTS}, missing="refuse", keep=[name], connection=connection)
+        assert alone.project(f'"{name.replace(chr(34), chr(34) * 2)}"').fetchall() == [(place,)]
+
+
+def test_names_that_differ_in_capitals_are_refused(connection):
+    """DuckDB would read the first of them in place of the other, be that public or not."""
+    relation = connection.sql('SELECT 1 AS name, 2 AS x, 3 AS "Name"')
+    with pytest.raises(ParameterError, match=r"relation has columns whose names differ in capitals only, such as 'name'"):
+        dp.release(relation, {"x": COUNTS}, missing="refuse", keep=["Name"], connection=connection)
+    other = connection.sql('SELECT 1 AS "ä", 2 AS "Ä"')  # which DuckDB tells apart
+    assert dp.release(other, {"ä": COUNTS}, missing="refuse", keep=["Ä"], connection=connection).project('"Ä"').fetchall() == [(2,)]
 
 
 def test_many_chunks(connection):

@@ -5,6 +5,7 @@ Nothing here knows what an adapter replaces, but for the list that it makes itse
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import inspect
 import subprocess
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import dpcore.interop
+from support.versions import only_tested
 
 OPTIONS = {
     "diffprivlib": [{"vectorise": False}, {"vectorise": True}],
@@ -85,6 +87,8 @@ def needs(name):
     tool = TOOLS.get(name, name)
     if importlib.util.find_spec(tool) is None:
         pytest.skip(f"{tool} is not here; make test-interop has an environment for it")
+    if name == "polars":
+        only_tested(importlib.import_module("dpcore.interop.polars").PEER)
 
 
 @pytest.mark.some(10)

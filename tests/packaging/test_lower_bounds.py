@@ -84,7 +84,7 @@ def old(folder, name: str, version: str) -> None:
     (folder / f"{name}-{version}.dist-info").mkdir()
 
 
-@pytest.mark.parametrize(("name", "version"), [("pyarrow", "24.0.0"), ("click", "8.0.4"), ("pydantic", "1.10.22"), ("rich", "12.6.0")])
+@pytest.mark.parametrize(("name", "version"), [("pyarrow", "17.0.0"), ("click", "8.0.4"), ("pydantic", "1.10.22"), ("rich", "12.6.0")])
 def test_old_packages_are_refused_before_they_are_used(tmp_path, name, version):
     old(tmp_path, name, version)
     wanted = f"({name} {version} is too old, it must be {_extras.LOWEST[name]} or later); {PIP}\n"
@@ -100,19 +100,19 @@ def test_new_packages_are_taken(tmp_path):
     pytest.importorskip("pydantic")
     out, err = started("import dpcore.batch; print('loaded')")
     assert out == "loaded\n", err
-    for version in ("25.0.0rc1", "25", "250.1", "local"):
+    for version in ("18.0.0rc1", "18", "180.1", "local"):
         (tmp_path / f"pyarrow-{version}.dist-info").mkdir()
     assert _extras._versions(str(tmp_path)) == {"pyarrow": "local"}
-    assert not [version for version in ("25.0.0rc1", "25", "250.1", "local") if _extras._release(version) < _extras._release("25")]
-    assert _extras._release("9.9.9") < _extras._release("18")
-    assert _extras._release("1.20") == _extras._release("1.20.0")
-    assert _extras._release("1.9") < _extras._release("1.20")
+    assert not [version for version in ("18.0.0rc1", "18", "180.1", "local") if _extras.release(version) < _extras.release("18")]
+    assert _extras.release("17.9.9") < _extras.release("18")
+    assert _extras.release("1.20") == _extras.release("1.20.0")
+    assert _extras.release("1.9") < _extras.release("1.20")
 
 
 @pytest.fixture
 def outdated(monkeypatch):
     """All packages of a folder are those of long ago; modules that would refuse to be loaded are there before."""
-    for name in ("dpcore.accounting", "dpcore._figures", "dpcore.pages.page", "dpcore.frames.sources"):
+    for name in ("dpcore.accounting", "dpcore.accounting.dp_events", "dpcore._figures", "dpcore.pages.page", "dpcore.frames.sources"):
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     monkeypatch.setattr(_extras, "_versions", lambda folder: dict.fromkeys(_extras.LOWEST, "0.1"))
@@ -161,6 +161,26 @@ def test_accounting_refuses_an_old_package(outdated):
         pld(Uses("laplace", uses=2, epsilon=0.1), sampling="poisson", rate=0.1, relation="add_remove")
 
 
+def test_events_refuse_an_old_package(outdated):
+    """Before 0.5 its accountant of loss distributions takes half the sensitivity of a Gaussian sum under the relation "replace"."""
+    pytest.importorskip("dp_accounting")
+    from dpcore import Privacy
+    from dpcore.accounting import from_dp_event, to_dp_event
+
+    for call in (lambda: to_dp_event(Privacy(1.0)), lambda: from_dp_event(object(), relation="replace")):
+        with pytest.raises(ImportError, match=sentence("dp_accounting")):
+            call()
+
+
+def test_peers_refuse_an_old_package(monkeypatch):
+    from dpcore.interop._peers import Peer
+
+    peer = Peer(module="pytest", distribution="pytest", tested=("0",), extra="test", lowest="99.5")
+    wanted = rf"pytest {re.escape(pytest.__version__)} is too old, it must be 99\.5 or later: pip install 'pytest>=99\.5'"
+    with pytest.raises(ImportError, match=wanted):
+        peer.require()
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_tables_refuse_frames_of_old_packages(outdated, library):
     pytest.importorskip("pyarrow")
@@ -170,6 +190,16 @@ def test_tables_refuse_frames_of_old_packages(outdated, library):
 
     with pytest.raises(ParameterError, match=sentence(library)):
         source_of(frames.DataFrame({"x": [1, 2]}))
+
+
+def test_the_incomplete_beta_function_is_accurate():
+    """SciPy 1.11 is too old for it: its limits of probabilities from counts are wrong where counts are large."""
+    special = pytest.importorskip("scipy.special")
+    for n in (10**3, 10**6, 10**8):
+        assert special.betainc(n, n, 0.5) == pytest.approx(0.5, rel=1e-7)  # a fair coin, as many heads as tails
+        least = special.betaincinv(n, 1, 1e-10)  # n hits of n, of which the probability is p^n
+        assert least**n == pytest.approx(1e-10, rel=1e-6)
+        assert special.betaincc(n, n, 0.5) + special.betainc(n, n, 0.5) == pytest.approx(1.0, rel=1e-7)
 
 
 # DuckDB
@@ -225,3 +255,23 @@ def test_an_old_database_is_refused_where_an_expression_is(tmp_path):
     code = WITHOUT.replace('sys.modules["duckdb"] = None', "")
     out, err = started(code + "\nasked()\ntry:\n    asked(where='x > 3')\nexcept JobError as error:\n    print(error)", tmp_path)
     assert out.endswith(f"(duckdb 1.4.4 is too old, it must be 2.0 or later); {PIP}\n"), err
+
+
+class Relation:
+    """What is known of a relation before it is read."""
+
+    columns = ("x",)
+
+
+def test_relations_need_no_new_database(monkeypatch):
+    """They are read from 1.0 on; what is older is refused."""
+    from dpcore._relations import check_relation
+    from dpcore.errors import ParameterError
+
+    pytest.importorskip("duckdb")
+    monkeypatch.setattr(_extras, "_versions", lambda folder: {"duckdb": "1.0.0"})
+    check_relation(Relation, "frame")
+    monkeypatch.setattr(_extras, "_versions", lambda folder: {"duckdb": "0.10.3"})
+    words = "frame cannot be read: duckdb 0.10.3 is too old, it must be 1.0 or later: pip install 'duckdb>=1.0'"
+    with pytest.raises(ParameterError, match=re.escape(words)):
+        check_relation(Relation, "frame")

@@ -23,6 +23,7 @@ from support.jobs import KEY, write_table
 from support.made import Room
 from support.neighbours import Statistics, Tables
 from support.parts import losses
+from support.versions import writes_views
 
 EPSILON = 0.75
 COUNT = {"name": "n", "kind": "count", "epsilon": EPSILON}
@@ -249,6 +250,8 @@ def some_of(units):
 @pytest.mark.parametrize("kind", SAME)
 def test_units_of_these_types_are_equal(tmp_path, kind, swapped, made):
     one, other = reversed(SAME[kind]) if swapped else SAME[kind]
+    if kind == "labels" and not writes_views():
+        pytest.skip("this pyarrow writes no views to Parquet")
     pq.write_table(pa.table({"unit": one, "v": [1, 2, 3]}), tmp_path / "left.parquet")
     pq.write_table(
         pa.table({"who": some_of(other), "z": [1, 1, 1], "t": ["a", "b", "b"]}),

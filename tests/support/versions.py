@@ -16,3 +16,15 @@ def only_tested(*peers: Peer) -> None:
         version = metadata.version(peer.distribution)
         if not any(version == known or version.startswith(f"{known}.") for known in peer.tested):
             pytest.skip(f"{peer.distribution} {version}, which belongs to another peer's environment", allow_module_level=True)
+
+
+def writes_views() -> bool:
+    """Whether pyarrow writes columns of views to Parquet."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        pq.write_table(pa.table({"x": pa.array(["a"], pa.string_view())}), pa.BufferOutputStream())
+    except pa.ArrowNotImplementedError:
+        return False
+    return True

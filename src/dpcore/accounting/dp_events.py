@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from dpcore._extras import needs
+from dpcore._extras import needs, refuse_old
 from dpcore._validation import check_choice, check_integer, check_real
 from dpcore.accounting._checks import MOST_USES, check_noise_scale, check_open_delta
 from dpcore.accounting.concentrated import rho_bounded_range, rho_gaussian, rho_pure
@@ -153,6 +153,7 @@ def _library() -> Any:
         import dp_accounting
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(needs("DpEvents need", "accounting"), name=error.name) from error
+    refuse_old("dp_accounting")
     return dp_accounting
 
 
@@ -195,7 +196,7 @@ def _made(library: Any, name: str, *values: Any) -> Any:
     """An event that older releases of dp-accounting may lack."""
     kind = getattr(library, name, None) or getattr(library.dp_event, name, None)
     if kind is None:
-        raise ParameterError(f"this needs a dp-accounting with {name}: pip install --upgrade dp-accounting")
+        raise ParameterError(f"this needs a dp-accounting with {name}: pip install 'dp-accounting>=0.6'")
     return kind(*values)
 
 

@@ -202,27 +202,23 @@ class RelationSource:
 
     def info(self) -> FileInfo:
         """The schema; DuckDB reads no row for it."""
-        schema = _table_of(self.relation.limit(0)).schema
+        from dpcore._relations import table_of
+
+        schema = table_of(self.relation.limit(0)).schema
         return FileInfo(tuple(schema.names), read_schema(schema), None)
 
     def batches(self, names: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
         """The rows of some columns, in batches of at most so many."""
-        for batch in _reader_of(self._selected(names), rows):
+        from dpcore._relations import chosen
+
+        for batch in _reader_of(chosen(self.relation, names), rows):
             yield read_batch(batch)
 
     def evaluated(self, names: Sequence[str]) -> FrameSource:
         """These columns in memory."""
-        return ArrowSource(_table_of(self._selected(names)), self.name, "duckdb", is_snapshot=True)
+        from dpcore._relations import chosen, table_of
 
-    def _selected(self, names: Sequence[str]) -> Any:
-        import duckdb
-
-        return self.relation.select(*map(duckdb.ColumnExpression, names))
-
-
-def _table_of(relation: Any) -> pa.Table:
-    """The rows of a relation; DuckDB 1.4 gave the method another name."""
-    return (getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)()
+        return ArrowSource(table_of(chosen(self.relation, names)), self.name, "duckdb", is_snapshot=True)
 
 
 def _reader_of(relation: Any, rows: int) -> pa.RecordBatchReader:

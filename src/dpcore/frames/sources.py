@@ -142,7 +142,12 @@ def _of_polars(frame: object) -> FrameSource | None:
 
 
 def _of_duckdb(frame: object) -> FrameSource | None:
-    return RelationSource(frame) if isinstance(frame, _class("duckdb", "DuckDBPyRelation")) else None
+    if not isinstance(frame, _class("duckdb", "DuckDBPyRelation")):
+        return None
+    from dpcore._relations import check_relation
+
+    check_relation(frame, "frame")
+    return RelationSource(frame)
 
 
 def _of_ibis(frame: object) -> FrameSource | None:

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from dpcore._dataclasses import dataclass
-from dpcore._extras import BELOW, install
+from dpcore._extras import BELOW, install, release
 from dpcore.errors import ParameterError, UntestedVersionWarning
 
 
@@ -29,12 +29,15 @@ class Peer:
         Versions, or beginnings of versions, that the tests ran with.
     extra : str
         The extra of dpcore that installs one of them.
+    lowest : str
+        The oldest version that has what the module calls; "0" if it is not known.
     """
 
     module: str
     distribution: str
     tested: tuple[str, ...]
     extra: str
+    lowest: str = "0"
 
     def require(self) -> ModuleType:
         """Import the peer, and warn if its version is an untested one.
@@ -48,6 +51,8 @@ class Peer:
         ------
         ModuleNotFoundError
             If it is not installed; the message has the pip line.
+        ImportError
+            If it is older than `lowest`; the message has the pip line.
         ParameterError
             If the caller runs inside the peer's own import, so that the peer is only half there.
         """
@@ -70,6 +75,11 @@ class Peer:
             version = metadata.version(self.distribution)
         except metadata.PackageNotFoundError:
             version = "unknown"
+        if release(version) < release(self.lowest):
+            raise ImportError(
+                f"{self.distribution} {version} is too old, it must be {self.lowest} or later: pip install "
+                f"'{self.distribution}>={self.lowest}'"
+            )
         if not any(version == known or version.startswith(f"{known}.") for known in self.tested):
             warnings.warn(
                 f"{self.distribution} {version} was not tested with dpcore; the tests ran with {', '.join(self.tested)}",

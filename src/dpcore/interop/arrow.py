@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "estimate", "release"]
 
-PEER = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
+PEER = Peer(module="pyarrow", distribution="pyarrow", tested=("18", "20", "25", "26"), extra="batch")
 
 
 def release(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from dpcore._relations import check_relation, chosen, quoted, table_of
 from dpcore.errors import DpcoreError, ParameterError, ParameterTypeError
 from dpcore.interop._needed import needed
 from dpcore.interop._peers import Peer
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "release"]
 
-PEER = Peer(module="duckdb", distribution="duckdb", tested=("2.0",), extra="batch")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
+PEER = Peer(module="duckdb", distribution="duckdb", tested=("1.0", "1.1", "1.2", "1.3", "1.4", "2.0"), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("18", "20", "25", "26"), extra="batch")
 
 
 def release(
@@ -90,28 +91,32 @@ def release(
     if not isinstance(relation, duckdb.DuckDBPyRelation):
         raise ParameterTypeError(f"relation must be one of DuckDB, for example duckdb.sql('SELECT …'), got {type(relation).__name__}")
     table = TableNoise.of(mechanisms, missing, dtype, keep, rng, threads)
+    check_relation(relation, "relation")
     names = table.chosen(relation.columns)
     for name, each in table.columns.items():
         each.check_declared(f"the column {name!r}")
-    chosen = relation.select(*map(duckdb.ColumnExpression, names))
-    for name, kind in zip(names, chosen.types, strict=True):
+    asked = chosen(relation, names)
+    for name, kind in zip(names, asked.types, strict=True):
         if name in table.columns and kind.id == "uhugeint":  # Arrow's decimals of 128 bits have a sign
-            quoted = '"' + name.replace('"', '""') + '"'
             raise ParameterTypeError(
                 f"the column {name!r} is UHUGEINT, which Arrow would read as negative from 2^127 on; cast it in the query, for example "
-                f"least({quoted}, 9223372036854775807)::BIGINT AS {quoted}"
+                f"least({quoted(name)}, 9223372036854775807)::BIGINT AS {quoted(name)}"
             )
-    given = _evaluated(chosen.limit(0)).schema
+    given = _evaluated(asked.limit(0)).schema
     results = table.schema(given)  # raises before the query runs
-    kept = {name: kind for name, kind in zip(names, chosen.types, strict=True) if results.field(name).type == given.field(name).type}
+    kept = {name: kind for name, kind in zip(names, asked.types, strict=True) if results.field(name).type == given.field(name).type}
     for name in table.columns.keys() & kept.keys():
         _check_enum(name, kept[name], mechanisms[name])
-    found = duckdb.from_arrow(arrow.released(_evaluated(chosen), table), connection=connection or duckdb.default_connection())
-    types = dict(zip(found.columns, found.types, strict=True))
-    columns = {name: duckdb.ColumnExpression(name) for name in names}
-    # Arrow has no integers of 128 bits and no enumerations; what went through it gets its own type back.
-    cast = {name: columns[name].cast(kind).alias(name) for name, kind in kept.items() if types[name] != kind}
-    return found.select(*(columns | cast).values())
+    released = arrow.released(_evaluated(asked), table)
+    # By numbers, for which no version of DuckDB takes another column.
+    places = [f"c{place}" for place in range(len(names))]
+    found = duckdb.from_arrow(released.rename_columns(places), connection=connection or duckdb.default_connection())
+    columns = []
+    for place, name, kind in zip(places, released.column_names, found.types, strict=True):
+        column = duckdb.ColumnExpression(place)
+        # Arrow has no integers of 128 bits and no enumerations; what went through it gets its own type back.
+        columns.append((column.cast(kept[name]) if kept.get(name, kind) != kind else column).alias(name))
+    return found.select(*columns)
 
 
 def _check_enum(name: str, kind: Any, mechanism: Any) -> None:
@@ -123,7 +128,7 @@ def _check_enum(name: str, kind: Any, mechanism: Any) -> None:
 def _evaluated(relation: Any) -> Any:
     """The rows of a relation. What DuckDB says about a failure may quote a row, so only its class is shown."""
     try:
-        return (getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)()
+        return table_of(relation)
     except DpcoreError:
         raise
     except Exception as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["PEER", "release"]
 
 PEER = Peer(module="pandas", distribution="pandas", tested=("2.2", "3.1"), extra="pandas")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("18", "20", "25", "26"), extra="batch")
 
 
 def release(

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PEER", "Namespace", "install", "release", "uninstall"]
 
-PEER = Peer(module="polars", distribution="polars", tested=("1.44", "2.1"), extra="polars")
-ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("20", "25", "26"), extra="batch")
+PEER = Peer(module="polars", distribution="polars", tested=("1.44", "2.1"), extra="polars", lowest="1.44")
+ARROW = Peer(module="pyarrow", distribution="pyarrow", tested=("18", "20", "25", "26"), extra="batch")
 
 
 def release(

@@ -26,7 +26,7 @@ from dpcore.tables.places import output_place
 from dpcore.tables.plans import JobPlan, Schemas
 from dpcore.tables.randomise import NoisyColumn, fitted, ready
 from dpcore.tables.recorded import recorded
-from dpcore.tables.types.kept import kept
+from dpcore.tables.types.kept import has_lists_of_one_length, kept
 from dpcore.tables.types.reports import CategoryReports
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from dpcore.tables.places import Place
     from dpcore.tables.sections import Format
     from dpcore.tables.sources import InputFile
+
+LISTS_FROM = 26
+"""The version of pyarrow since which it reads and writes a list of a fixed size that is missing in Parquet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +155,7 @@ def make_plan(job: Job, *, overwrite: bool = False, curator: bool = False, other
         inputs=inputs,
         columns=columns,
         read_types=schemas.read_types,
-        schema=_output_schema(job, columns, schemas.read_types),
+        schema=_output_schema(job, columns, schemas.read_types, inputs.format),
         output=output if shards is None else files[-1][1],
         shards=tuple(path for _, path in files[:-1]) if shards is not None else (),
         rows=schemas.rows,
@@ -217,7 +220,7 @@ def planned_for(job: Job, info: FileInfo, place: InputFile) -> tuple[tuple[Noisy
     types = {name: (info.types or {})[name] for name in job.keep}
     types |= {column.name: _noisy_type(info, place, column) for column in columns}
     _check_declared(job, info, columns)
-    return columns, types, _output_schema(job, columns, types)
+    return columns, types, _output_schema(job, columns, types, job.input.format)
 
 
 def _inspected(job: Job, schemas: Schemas, columns: tuple[NoisyColumn, ...], *, curator: bool) -> tuple[NoisyColumn, ...]:
@@ -271,8 +274,11 @@ def _noisy_type(info: FileInfo, path: InputFile, column: NoisyColumn) -> pa.Data
     return kind
 
 
-def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType]) -> pa.Schema:
-    """Kept columns in the order of `keep`, then those with reports in the order of the job."""
+def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[str, pa.DataType], source: str | None) -> pa.Schema:
+    """Kept columns in the order of `keep`, then those with reports in the order of the job; `source` is the format of the input."""
+    if "parquet" in {source, job.output.resolved_format}:
+        for name in job.keep:
+            _check_lists(name, read_types[name])
     fields = [_kept_field(name, read_types[name], job.output.resolved_format) for name in job.keep]
     for field in fields:
         _check_writable(job, field)
@@ -289,6 +295,15 @@ def _output_schema(job: Job, columns: tuple[NoisyColumn, ...], read_types: dict[
         if times > 1:
             raise JobError(f"the output would have {times} columns named {name!r}: in CSV a pair of reports takes two; rename one")
     return pa.schema(fields, metadata=metadata.encode(metadata.schema_metadata(job)))
+
+
+def _check_lists(name: str, dtype: pa.DataType) -> None:
+    """Raise `JobError` if pyarrow is too old for lists of one length in Parquet: a list that is missing would end the job."""
+    if int(pa.__version__.partition(".")[0]) < LISTS_FROM and has_lists_of_one_length(dtype):
+        raise JobError(
+            f"keep: column {name!r} of type {dtype} cannot be kept in Parquet by pyarrow {pa.__version__}, which must be {LISTS_FROM} or "
+            f"later: pip install 'pyarrow>={LISTS_FROM}'; or cast it to lists of any length"
+        )
 
 
 def _kept_field(name: str, dtype: pa.DataType, output_format: Format) -> pa.Field:

@@ -40,7 +40,7 @@ def at_least(first: npt.ArrayLike, n: int, q: npt.ArrayLike) -> Array:
     Returns
     -------
     ndarray of float64
-        At least the probability. It exceeds it by a relative 10^−10 + 10^−19·n at most, or is below 3·10^−20.
+        At least the probability. It exceeds it by a relative 10^−10 + 7·10^−16·n at most, or is below 3·10^−20.
     """
     counts, shares, inside = _prepared(first, n, q)
     result = np.where(counts <= 0, 1.0, 0.0)

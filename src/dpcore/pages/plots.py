@@ -321,7 +321,7 @@ def _drawn(draw: Callable[[Figure], None], width: float, height: float, title: s
     # The salt goes into the names of parts, which must differ on a page.
     with _ONE_AT_A_TIME, mpl.rc_context({**STYLE, "svg.hashsalt": f"{kind} {title}"}), warnings.catch_warnings():
         # The browser chooses the font. A character that matplotlib's own lacks only makes its guess of a width worse.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
         figure = Figure(figsize=(width, height), layout="constrained", facecolor="none")
         FigureCanvasSVG(figure)
         draw(figure)

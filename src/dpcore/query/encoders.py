@@ -191,7 +191,7 @@ class NotNull:
 
     def accepts(self, dtype: pa.DataType) -> bool:
         """Whether a cell is one value."""
-        return not pa.types.is_nested(dtype)
+        return not (pa.types.is_nested(dtype) or pa.types.is_run_end_encoded(dtype))
 
     def for_type(self, dtype: pa.DataType | None) -> NotNull:  # noqa: ARG002
         """Return the same cells."""

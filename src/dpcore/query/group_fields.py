@@ -26,6 +26,7 @@ from dpcore.tables.near_names import suggestion
 from dpcore.tables.pieces import Cut
 from dpcore.tables.sections import SUFFIXES
 from dpcore.tables.types.categories import INTEGER_TYPES, TEXT_TYPES, Categories, declared_by, value_type
+from dpcore.tables.types.nulls import where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -330,7 +331,7 @@ def _column(path: InputFile, name: str, cells: pa.Array, dtype: pa.DataType) -> 
     try:
         if cells.type == pa.binary():
             nulls = pa.array([null.encode() for null in NULLS], pa.binary())
-            cells = pc.if_else(pc.is_in(cells, value_set=nulls), pa.scalar(None, pa.binary()), cells)
+            cells = where(pc.invert(pc.is_in(cells, value_set=nulls)), cells)
         return cells.cast(dtype)
     except pa.ArrowInvalid:
         held = "UTF-8 text" if dtype == pa.string() else "integers of 64 bits"

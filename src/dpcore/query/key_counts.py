@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dpcore.errors import StorageError
 from dpcore.tables.pieces import Cut
 from dpcore.tables.rows import read_rows
 from dpcore.tables.sql.derivation import Derivations, Passing
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.whole_arrays import decoded
 from dpcore.tables.units.contributions import PIECE_ROWS, compared, compared_type
 from dpcore.tables.units.database import Advance, in_database
@@ -119,7 +119,7 @@ class _Counting:
                 part = Passing(deriving.of(rows), kept, derivations.conditions, named).of(self._place)
                 keys = grouping.keyed(part.rows.batch)
                 if part.kept is not None and not part.kept.all():
-                    keys = pc.if_else(pa.array(part.kept), keys, pa.scalar(None, keys.type))
+                    keys = where(pa.array(part.kept), keys)
                 units = (
                     []
                     if plan.unit_type is None

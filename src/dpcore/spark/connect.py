@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from dpcore._dataclasses import dataclass
+from dpcore._extras import needs
 from dpcore._java import spark_version
 from dpcore.errors import JobError, ParameterError, ParameterTypeError, StorageError
 from dpcore.spark import settings
@@ -63,7 +64,6 @@ MISSING = (
     " and its executors, and the disks to which they spill are encrypted, or reached by nobody who may not see the table; the "
     "document will say that you declared it"
 )
-INSTALL = "Spark Connect needs packages that are not installed:\n    pip install 'dpcore[spark-connect]'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,7 +262,7 @@ def _set(session: Any, wanted: Mapping[str, str]) -> Exception | None:
 def _unopened(error: Exception) -> Exception:
     """Why there is no session, without what the server says."""
     if type(error).__name__ in ("ImportError", "PySparkImportError", "ModuleNotFoundError"):
-        return JobError(INSTALL)
+        return JobError(needs("Spark Connect needs packages of", "spark-connect"))
     return StorageError(
         f"the server of Spark Connect gave no session ({type(error).__name__}): its address may lack a token, or use_ssl=true"
     )

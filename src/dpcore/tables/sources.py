@@ -200,10 +200,11 @@ def _opened_file(path: InputFile, place: Path) -> tuple[pa.NativeFile, Version, 
         file = pa.OSFile(str(place), "rb")
         try:
             descriptor = file.fileno()
-        except io.UnsupportedOperation:
+        except (AttributeError, io.UnsupportedOperation):
             file.close()
-            raw = place.open("rb", buffering=0)
-            file, descriptor = pa.PythonFile(raw, mode="r"), raw.fileno()
+            # With a buffer, since a read without one returns at most 2 GiB.
+            own = place.open("rb")
+            file, descriptor = pa.PythonFile(own, mode="r"), own.fileno()
     except (OSError, pa.ArrowException) as error:
         raise StorageError(f"{path}: cannot be read{reason(error)}") from None
     return file, Version.of(os.fstat(descriptor)), descriptor

@@ -32,6 +32,8 @@ from dpcore.query.kinds import FILES, KINDS, METHODS, QUERY_SECTIONS, kind_at
 TABLES = (PrivateTable, GroupedTable, TableBatch)
 ELSEWHERE = {"kind", "group_by", "groups", "consistent", "where"}
 """Keys of queries that are no arguments: tables have methods of their own for them."""
+FIELDS = "__pydantic_fields__" if hasattr(QUERY_SECTIONS["mean"], "__pydantic_fields__") else "model_fields"
+"""Where pydantic keeps the fields of a model; its older versions keep them where they show them."""
 
 
 @pytest.fixture
@@ -98,7 +100,7 @@ def test_a_key_without_a_meaning_is_refused(monkeypatch):
     fields = dict(QUERY_SECTIONS["mean"].model_fields)
     fields["lower"] = copy.copy(fields["lower"])
     fields["lower"].description = None
-    monkeypatch.setattr(QUERY_SECTIONS["mean"], "__pydantic_fields__", fields)
+    monkeypatch.setattr(QUERY_SECTIONS["mean"], FIELDS, fields)
     with pytest.raises(TypeError, match=r"MeanQuery\.lower has no description"):
         Described.of("mean")
 
@@ -106,7 +108,7 @@ def test_a_key_without_a_meaning_is_refused(monkeypatch):
 def test_a_key_of_another_type_needs_words_for_it(monkeypatch):
     fields = dict(QUERY_SECTIONS["mean"].model_fields)
     fields["lower"] = FieldInfo(annotation=tuple[float, ...], description="Ends.")
-    monkeypatch.setattr(QUERY_SECTIONS["mean"], "__pydantic_fields__", fields)
+    monkeypatch.setattr(QUERY_SECTIONS["mean"], FIELDS, fields)
     with pytest.raises(TypeError, match="annotate the field with InPython"):
         Described.of("mean")
 

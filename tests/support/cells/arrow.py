@@ -188,7 +188,7 @@ OTHERS: dict[str, tuple[pa.DataType, dict[str, Any]]] = {
     "run ends of float64": _run_ends(pa.float64(), _floats(pa.float64())),
     "months": (pa.month_day_nano_interval(), {"zero": (0, 0, 0), "some": (1, -2, 3), "null": None}),
     "extension uuid": _extension(pa.uuid(), {"zero": b"\0" * 16, "null": None}),
-    "extension json": _extension(pa.json_(), _texts(pa.string())),
+    **({"extension json": _extension(pa.json_(), _texts(pa.string()))} if hasattr(pa, "json_") else {}),  # since pyarrow 19
     "extension bool8": _extension(pa.bool8(), {"0": 0, "1": 1, "5": 5, "null": None}),
     "extension opaque": _extension(OPAQUE, _texts(pa.string())),
 }

@@ -119,7 +119,7 @@ for _source, _options in PARQUET.items():
         _kind = ARROW_TYPES[_name][0]
         add(_source, _name, functools.partial(_written, _kind, _options), parquet_zoo(_name), is_refused=_name in REFUSED)
 for _way, (_names, _options) in WRITINGS.items():
-    for _name in _names:
+    for _name in filter(ARROW_TYPES.get, _names):  # of which an older pyarrow lacks some
         add("parquet by other ways", f"{_name} as {_way}", functools.partial(_written, ARROW_TYPES[_name][0], _options), parquet_zoo(_name))
 TYPES["parquet"] = lambda: set(ARROW_TYPES)
 LISTED["parquet"] = NOT_PARQUET | {name: name for name in PARQUET_TYPES}

@@ -30,7 +30,7 @@ __all__ = [
     "expected_failed_checks",
 ]
 
-PEER = Peer(module="sklearn", distribution="scikit-learn", tested=("1.7", "1.9"), extra="sklearn")
+PEER = Peer(module="sklearn", distribution="scikit-learn", tested=("1.6", "1.7", "1.9"), extra="sklearn")
 """scikit-learn, and the versions that the tests ran with."""
 
 _found = found_in(

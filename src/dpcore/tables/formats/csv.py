@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from dpcore import _backend
 from dpcore.errors import DataError, JobError, StorageError, reason
 from dpcore.tables.pieces import Cut, FileInfo, Piece
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.valid_cells import are_utf8
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _typed(path: InputFile, first: int, name: str, dtype: pa.DataType, cells: pa
     text = decoded(cells)
     if dtype == pa.string():
         return text
-    text = pc.if_else(pc.is_in(text, value_set=pa.array(NULLS)), pa.scalar(None, pa.string()), text)
+    text = where(pc.invert(pc.is_in(text, value_set=pa.array(NULLS))), text)
     try:
         return text.cast(dtype)
     except pa.ArrowInvalid:

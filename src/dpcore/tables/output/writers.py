@@ -13,6 +13,7 @@ from pyarrow import ipc
 from dpcore.tables.formats.csv import decoded
 from dpcore.tables.output import metadata
 from dpcore.tables.output.recut import Recut, rows_for
+from dpcore.tables.types.nulls import where
 
 if TYPE_CHECKING:
     from dpcore.tables.sections import Format
@@ -189,4 +190,4 @@ def written(values: pa.Array, dtype: pa.DataType) -> pa.Array:
         return decoded(values.cast(pa.binary()))
     seconds = values.view(pa.int64())
     told = pc.and_(pc.greater_equal(seconds, -FARTHEST_SECOND), pc.less_equal(seconds, FARTHEST_SECOND))
-    return pc.if_else(told, values, pa.scalar(None, values.type)).cast(dtype)
+    return where(told, values).cast(dtype)

@@ -20,6 +20,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND, grid_of
 from dpcore.tables.sql.allowed import INTEGERS, kind_of
 from dpcore.tables.sql.arrow_values import readable
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.stored import stored
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ def _one_zero(cells: pa.Array) -> pa.Array:
     """Floats as float64, with one zero and without NaN."""
     numbers = pc.add_checked(cells.cast(pa.float64()), 0.0)
     nan = pc.is_nan(numbers)
-    return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
+    return where(pc.invert(nan), numbers) if pc.any(nan).as_py() else numbers
 
 
 def _scale_of(kind: str) -> int:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.sql.allowed import LONGEST_CELL
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.stored import stored
 from dpcore.tables.types.valid_cells import are_utf8, have_digits
 from dpcore.tables.types.whole_arrays import texts_of_views
@@ -106,7 +107,7 @@ def readable(cells: pa.Array, wanted: str) -> pa.Array:
     if wanted == "DOUBLE":
         numbers = cells.cast(pa.float64())
         nan = pc.is_nan(numbers)
-        return pc.if_else(nan, pa.scalar(None, pa.float64()), numbers) if pc.any(nan).as_py() else numbers
+        return where(pc.invert(nan), numbers) if pc.any(nan).as_py() else numbers
     if wanted in {"DATE", "TIMESTAMP"}:
         return _time(cells, wanted)
     if wanted == "TIME":
@@ -139,7 +140,7 @@ def _text(cells: pa.Array) -> pa.Array:
         return cells if cleaned is labels else pa.DictionaryArray.from_arrays(cells.indices, cleaned)
     if cells.type == pa.binary():  # a format without types
         null = pa.array([each.encode() for each in NULLS], pa.binary())
-        cells = pc.if_else(pc.is_in(cells, value_set=null), pa.scalar(None, pa.binary()), cells)
+        cells = where(pc.invert(pc.is_in(cells, value_set=null)), cells)
         cells = _valid(pa.Array.from_buffers(pa.string(), len(cells), cells.buffers(), offset=cells.offset))
     elif cells.type not in TEXTS:
         cells = _valid(texts_of_views(cells))
@@ -148,7 +149,7 @@ def _text(cells: pa.Array) -> pa.Array:
     longest = pc.max(pc.binary_length(cells)).as_py() or 0
     if longest <= LONGEST_CELL:
         return cells
-    return pc.if_else(pc.greater(pc.binary_length(cells), LONGEST_CELL), pa.scalar(None, cells.type), cells)
+    return where(pc.less_equal(pc.binary_length(cells), LONGEST_CELL), cells)
 
 
 def _valid(cells: pa.Array) -> pa.Array:
@@ -156,14 +157,14 @@ def _valid(cells: pa.Array) -> pa.Array:
     try:
         cells.validate(full=True)
     except pa.ArrowInvalid:
-        return pc.if_else(are_utf8(cells), cells, pa.scalar(None, cells.type))
+        return where(are_utf8(cells), cells)
     return cells
 
 
 def _within_digits(cells: pa.Array) -> pa.Array:
     """Decimals, NULL where one has more digits than its type. Arrow's own check takes the least number of 128 bits for one of any type."""
     fits = have_digits(cells)
-    return cells if pc.all(fits, min_count=0).as_py() else pc.if_else(fits, cells, pa.scalar(None, cells.type))
+    return cells if pc.all(fits, min_count=0).as_py() else where(fits, cells)
 
 
 def _time(cells: pa.Array, wanted: str) -> pa.Array:
@@ -239,4 +240,4 @@ def _between(cells: pa.Array, numbers: pa.Array, first: int, last: int) -> pa.Ar
     if low is None or (low >= first and high <= last):
         return cells
     inside = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
-    return pc.if_else(inside, cells, pa.scalar(None, cells.type))
+    return where(inside, cells)

@@ -55,6 +55,16 @@ def _places(dtype: pa.DataType) -> int:
     return int(dtype.byte_width) or 1 if pa.types.is_fixed_size_binary(dtype) else 1
 
 
+def has_lists_of_one_length(dtype: pa.DataType) -> bool:
+    """Whether a type is one of lists of a fixed size, or has one inside."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return has_lists_of_one_length(dtype.storage_type)
+    if pa.types.is_dictionary(dtype) or pa.types.is_run_end_encoded(dtype):
+        return has_lists_of_one_length(dtype.value_type)
+    inside = (dtype.field(place).type for place in range(dtype.num_fields))
+    return pa.types.is_fixed_size_list(dtype) or any(map(has_lists_of_one_length, inside))
+
+
 def _kept_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, kept_type(field.type), nullable=field.nullable)
 

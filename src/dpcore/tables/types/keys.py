@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types.categories import INTEGER_TYPES, TEXT_TYPES, value_type
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.valid_cells import are_utf8
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 
@@ -106,7 +107,7 @@ class KeyColumn:
     def _whole(self, cells: pa.Array) -> pa.Array:
         """Integers, or days since 1970; null beyond the range of a key."""
         if pa.types.is_uint64(cells.type):
-            return pc.if_else(pc.less(cells, pa.scalar(2**63, pa.uint64())), cells, None).cast(pa.int64())
+            return where(pc.less(cells, pa.scalar(2**63, pa.uint64())), cells).cast(pa.int64())
         if not self.are_days:
             return cells.cast(pa.int64())
         if pa.types.is_date32(cells.type):
@@ -114,7 +115,7 @@ class KeyColumn:
         else:
             raw = cells.view(pa.int64())
             days = pa.array(raw.fill_null(0).to_numpy() // MILLISECONDS, mask=raw.is_null().to_numpy(zero_copy_only=False))
-        return pc.if_else(pc.and_(pc.greater_equal(days, LEAST_DAYS), pc.less_equal(days, MOST_DAYS)), days, None)
+        return where(pc.and_(pc.greater_equal(days, LEAST_DAYS), pc.less_equal(days, MOST_DAYS)), days)
 
     def value(self, key: bytes) -> Key:
         """The value that a key was made of; a date as ISO 8601 writes it."""
@@ -152,7 +153,7 @@ def _fixed(numbers: npt.NDArray[np.uint64], absent: npt.NDArray[np.bool_]) -> pa
     """Numbers as eight bytes, the most significant first."""
     data = pa.py_buffer(numbers.astype(NUMBERS))
     whole = pa.FixedSizeBinaryArray.from_buffers(pa.binary(NUMBER_BYTES), len(numbers), [None, data]).cast(pa.binary())
-    return pc.if_else(pa.array(~absent), whole, pa.scalar(None, pa.binary())) if absent.any() else whole
+    return where(pa.array(~absent), whole) if absent.any() else whole
 
 
 def _texts(cells: pa.Array) -> pa.Array:
@@ -162,9 +163,9 @@ def _texts(cells: pa.Array) -> pa.Array:
     fits = pc.and_(pc.less_equal(pc.binary_length(raw), LONGEST_TEXT), pc.invert(pc.match_substring(raw, END)))
     if untyped:
         fits = pc.and_(fits, pc.invert(pc.is_in(raw, value_set=pa.array([null.encode() for null in NULLS], pa.binary()))))
-    kept = pc.if_else(fits, raw, pa.scalar(None, raw.type)).cast(pa.binary())
+    kept = where(fits, raw).cast(pa.binary())
     try:
         kept.cast(pa.string())
     except pa.ArrowInvalid:
-        return pc.if_else(are_utf8(kept), kept, pa.scalar(None, pa.binary()))
+        return where(are_utf8(kept), kept)
     return kept

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from dpcore._dataclasses import dataclass
 from dpcore.tables.types.categories import TEXT_TYPES, Categories
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.stored import stored
 from dpcore.tables.types.values import CellError
 
@@ -137,7 +138,7 @@ class CategoriesOrNone(CategoryReports):
         none = reports == self.categories.k
         codes = np.where(none, 0, reports)
         values = self.categories.values(codes, self.type)
-        return [pc.if_else(pa.array(none), pa.scalar(None, values.type), values)]
+        return [where(pa.array(~none), values)]
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
         """The codes; an empty cell of a CSV is "no answer" as well."""
@@ -158,7 +159,7 @@ class BitsOrNone(_OneColumn):
 
     def write(self, reports: npt.NDArray[Any]) -> list[pa.Array]:
         """The bits, and nulls."""
-        return [pc.if_else(pa.array(reports == 2), pa.scalar(None, pa.bool_()), pa.array(reports == 1))]
+        return [where(pa.array(reports != 2), pa.array(reports == 1))]
 
     def read(self, arrays: list[pa.Array]) -> npt.NDArray[Any]:
         """The codes."""

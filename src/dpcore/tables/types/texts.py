@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.formats.csv import NULLS
+from dpcore.tables.types.nulls import where
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,9 +67,9 @@ def _read(cells: pa.Array, dtype: pa.DataType, rule: Callable[[bytes], Any]) -> 
         return parsed
     nulls = pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary()))
     simple = pc.fill_null(pc.match_substring_regex(cells, SIMPLE[dtype]), False)  # noqa: FBT003
-    parsed = _cast(pc.if_else(simple, cells, None), dtype)
+    parsed = _cast(where(simple, cells), dtype)
     if parsed is None:
-        return _each(pc.if_else(nulls, None, cells), dtype, rule)
+        return _each(where(pc.invert(nulls), cells), dtype, rule)
     others = pc.and_not(cells.is_valid(), pc.or_(nulls, simple))
     return pc.replace_with_mask(parsed, others, _each(cells.filter(others), dtype, rule))
 

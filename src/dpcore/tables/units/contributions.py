@@ -18,6 +18,7 @@ from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import POLL_SECONDS, UNFINISHED
 from dpcore.tables.rows import read_rows
 from dpcore.tables.sql.derivation import Derivation
+from dpcore.tables.types.nulls import where
 from dpcore.tables.types.whole_arrays import decoded
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _named(units: pa.Array) -> pa.Array:
     if units.type != pa.binary():
         return units
     nulls = pa.array([null.encode() for null in NULLS], pa.binary())
-    return pc.if_else(pc.is_in(units, value_set=nulls), pa.scalar(None, pa.binary()), units)
+    return where(pc.invert(pc.is_in(units, value_set=nulls)), units)
 
 
 def compared_type(dtype: pa.DataType) -> pa.DataType:

@@ -14,6 +14,7 @@ from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.testing import KeyedRandom
 from support.jobs import KEY, write_table
 from support.made import job_of
+from support.versions import writes_views
 
 ROWS, UNITS = 3000, 400
 PER_UNIT = {"n": "count(*)", "cost": {"sum": "cost", "lower": 0, "upper": 50}, "late": "bool_or(hour > 20)"}
@@ -176,6 +177,8 @@ TYPES = {
 @pytest.mark.parametrize("kind", TYPES)
 def test_units_of_every_type(tmp_path, kind, keys):
     """Of a file without types, too, in which units, keys and arguments are text."""
+    if kind == "string_view" and not writes_views():
+        pytest.skip("this pyarrow writes no views to Parquet")
     source = tmp_path / ("in.csv" if kind == "csv" else "in.parquet")
     write_table(pa.table({"unit": TYPES[kind], "text": ["x", "y", "y", "x", "x"], "v": [1, 2, 3, 4, 5]}), source)
     per_unit = {"v": "sum(CAST(v AS BIGINT))", "x": "bool_or(text = 'x')", **keys}

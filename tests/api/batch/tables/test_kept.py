@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
+from dpcore.jobs.privatize_plan import LISTS_FROM
 from dpcore.tables.output import writers
 from dpcore.tables.types.kept import kept, kept_type
 from dpcore.tables.types.sizes import total_varying_bytes, varying_bytes
@@ -79,6 +80,10 @@ def test_nothing_that_lies_beside_the_values_is_written(place, name, target):
     place.source, place.target = write_table(table, place.folder / "in.arrow"), place.folder / f"out/private.{target}"
     place.write_job(JOB, keep=["x"], compression="none")
     done = place.privatize()
+    if name == "pairs" and target == "parquet" and int(pa.__version__.partition(".")[0]) < LISTS_FROM:
+        assert done.code == 2
+        assert "cannot be kept in Parquet by pyarrow" in done.err
+        return
     assert done.code == 0, done.err
     assert read_table(place.target)["x"].to_pylist() == COLUMNS[name].to_pylist()
     assert MARK.encode() not in written(place)
