@@ -101,7 +101,18 @@ def size(script: Path) -> dict[str, int]:
     body = "\n".join(line for function in functions for line in text.splitlines()[function.lineno : function.end_lineno])
     layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     tokens = [token for token in tokenize.generate_tokens(StringIO(f"if True:\n{body}\n").readline) if token.type not in layout]
-    return {"lines": sum(bool(line.strip()) for line in body.splitlines()), "words and signs": len(tokens) - len(["if", "True", ":"])}
+    count = _without_parts_of_text([token.type for token in tokens]) - len(["if", "True", ":"])
+    return {"lines": sum(bool(line.strip()) for line in body.splitlines()), "words and signs": count}
+
+
+def _without_parts_of_text(kinds: list[int]) -> int:
+    """How many tokens there are if an f-string is one, as it was before Python 3.12."""
+    begin, end = getattr(tokenize, "FSTRING_START", None), getattr(tokenize, "FSTRING_END", None)
+    count = depth = 0
+    for kind in kinds:
+        count += depth == 0
+        depth += (kind == begin) - (kind == end)
+    return count
 
 
 def least_median_most(seconds: list[float]) -> list[float]:
