@@ -132,10 +132,30 @@ def test_samples_are_computed_together_by_dp_accounting():
     both = [epsilon_of(make, sampled, 1e-6, Rel.ADD_OR_REMOVE_ONE) for make in (pld.PLDAccountant, rdp.RdpAccountant)]
     assert rest.epsilon == pytest.approx(min(both), rel=1e-12)
     assert compose([laplace, rest], 2e-6, relation="add_remove").privacy.epsilon >= min(both)
-    drawn = events.SampledWithoutReplacementDpEvent(1000, 10, events.GaussianDpEvent(2.0))
-    assert from_dp_event(drawn, relation="replace", delta=1e-5)[0].epsilon == pytest.approx(
-        epsilon_of(rdp.RdpAccountant, drawn, 1e-5, Rel.REPLACE_ONE)
+
+
+@pytest.mark.parametrize("noise", [0.7, 1.0, 4.0])
+def test_computed_events_count_twice_the_norm_for_replaced_records(noise):
+    """A sample of all records is the noise itself, and a best of several costs no less; the curve of the Gaussian is that of mpmath."""
+    one = events.GaussianDpEvent(noise)
+    exact = mpmath.findroot(lambda epsilon: mpmath.log(gaussian_delta(2 / noise, epsilon) / 1e-6), (0.1, 60), solver="bisect")
+    wholes = (
+        events.SampledWithoutReplacementDpEvent(1000, 1000, one),
+        events.ComposedDpEvent([events.SelfComposedDpEvent(events.SampledWithoutReplacementDpEvent(50, 50, one), 1)]),
+        events.RepeatAndSelectDpEvent(one, 2, 0.5),
+        events.PoissonSampledDpEvent(1.0, one),
     )
+    for whole in wholes:
+        (found,) = from_dp_event(whole, relation="replace", delta=1e-6)
+        assert exact <= found.epsilon * (1 + ROUNDING)
+    assert from_dp_event(wholes[0], relation="replace", delta=1e-6)[0].epsilon <= 1.1 * exact
+    # A twin: the accountant of moments takes the norm once for all relations.
+    assert epsilon_of(rdp.RdpAccountant, wholes[0], 1e-6, Rel.REPLACE_ONE) < 0.8 * exact
+
+
+def gaussian_delta(mu, epsilon):
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of Balle and Wang (2018)."""
+    return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 
 @pytest.mark.parametrize(
