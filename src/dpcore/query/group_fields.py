@@ -26,7 +26,7 @@ from dpcore.tables.near_names import suggestion
 from dpcore.tables.pieces import Cut
 from dpcore.tables.sections import SUFFIXES
 from dpcore.tables.types.categories import INTEGER_TYPES, TEXT_TYPES, Categories, declared_by, value_type
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ from dpcore.errors import StorageError
 from dpcore.tables.pieces import Cut
 from dpcore.tables.rows import read_rows
 from dpcore.tables.sql.derivation import Derivations, Passing
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 from dpcore.tables.types.whole_arrays import decoded
 from dpcore.tables.units.contributions import PIECE_ROWS, compared, compared_type
 from dpcore.tables.units.database import Advance, in_database

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.tables.types.kept import kept, kept_type
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.types.whole_arrays import one_array
 
 if TYPE_CHECKING:

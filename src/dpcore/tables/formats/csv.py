@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from dpcore import _backend
 from dpcore.errors import DataError, JobError, StorageError, reason
 from dpcore.tables.pieces import Cut, FileInfo, Piece
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 from dpcore.tables.types.valid_cells import are_utf8
 
 if TYPE_CHECKING:

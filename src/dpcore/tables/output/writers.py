@@ -13,7 +13,7 @@ from pyarrow import ipc
 from dpcore.tables.formats.csv import decoded
 from dpcore.tables.output import metadata
 from dpcore.tables.output.recut import Recut, rows_for
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 
 if TYPE_CHECKING:
     from dpcore.tables.sections import Format

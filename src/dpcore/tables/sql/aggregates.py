@@ -20,8 +20,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND, grid_of
 from dpcore.tables.sql.allowed import INTEGERS, kind_of
 from dpcore.tables.sql.arrow_values import readable
-from dpcore.tables.types.nulls import where
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

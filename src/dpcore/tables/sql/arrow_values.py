@@ -16,8 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.sql.allowed import LONGEST_CELL
-from dpcore.tables.types.nulls import where
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored, where
 from dpcore.tables.types.valid_cells import are_utf8, have_digits
 from dpcore.tables.types.whole_arrays import texts_of_views
 

@@ -16,7 +16,7 @@ from dpcore.errors import JobError
 from dpcore.tables.fields import INT64_MAX
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types import plain, texts, times
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.types.timed import parsed
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 

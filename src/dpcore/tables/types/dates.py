@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.types.categories import null_mask, value_type
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types.categories import INTEGER_TYPES, TEXT_TYPES, value_type
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 from dpcore.tables.types.valid_cells import are_utf8
 from dpcore.tables.types.whole_arrays import VIEW, texts_of_views
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types.decimals import steps
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.types.whole_arrays import VIEW, VIEWS, one_buffer
 
 if TYPE_CHECKING:

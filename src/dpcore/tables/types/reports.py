@@ -10,8 +10,7 @@ import pyarrow.compute as pc
 
 from dpcore._dataclasses import dataclass
 from dpcore.tables.types.categories import TEXT_TYPES, Categories
-from dpcore.tables.types.nulls import where
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored, where
 from dpcore.tables.types.values import CellError
 
 if TYPE_CHECKING:

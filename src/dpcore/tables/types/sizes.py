@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.types.kept import VIEWS, kept_type
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt

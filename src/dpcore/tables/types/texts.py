@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from dpcore.tables.formats.csv import NULLS
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 
 if TYPE_CHECKING:
     from collections.abc import Callable

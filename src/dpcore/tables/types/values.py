@@ -12,7 +12,7 @@ from dpcore.errors import DataError
 from dpcore.tables.fields import INT64_MAX, INT64_MIN
 from dpcore.tables.types import texts
 from dpcore.tables.types.categories import INTEGER_TYPES, Categories, integer_view, null_mask
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 
 if TYPE_CHECKING:
     import numpy.typing as npt

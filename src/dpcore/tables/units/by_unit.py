@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.units.spills import Spill
 
 if TYPE_CHECKING:

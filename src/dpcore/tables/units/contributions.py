@@ -18,7 +18,7 @@ from dpcore.tables.pieces import Cut
 from dpcore.tables.pipeline import POLL_SECONDS, UNFINISHED
 from dpcore.tables.rows import read_rows
 from dpcore.tables.sql.derivation import Derivation
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 from dpcore.tables.types.whole_arrays import decoded
 
 if TYPE_CHECKING:

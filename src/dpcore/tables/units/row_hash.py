@@ -21,7 +21,7 @@ from dpcore._dataclasses import dataclass
 from dpcore.tables.formats.csv import NULLS
 from dpcore.tables.types.plain import numbers as numbers_of
 from dpcore.tables.types.plain import whole_decimals
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 from dpcore.tables.types.timed import DAY, parsed
 from dpcore.tables.types.whole_arrays import VIEWS, decoded
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from dpcore.tables.types.nulls import where
+from dpcore.tables.types.slices import where
 
 TEXTS = ["a", "", "bbb", "é", "x" * 40]
 BYTES = [b"a", b"", b"\xff\xfe", b"bbb", b"z" * 40]

@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow")
 
 import pyarrow as pa
 
-from dpcore.tables.types.stored import stored
+from dpcore.tables.types.slices import stored
 
 NUMBERS = [3, 1, 4, 1, 5, 9, 2]
 KINDS = {
