@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_relation(relation: Any, what: str) -> None:
-    """Raise `ParameterError` if DuckDB is too old, or does not tell two columns apart: it would read one in place of the other."""
+    """Raise `ParameterError` if DuckDB is too old, or does not distinguish two columns: it would read one in place of the other."""
     if words := words_of_old("duckdb", bounds={"duckdb": LOWEST_DUCKDB}):
         raise ParameterError(f"{what} cannot be read: {words}")
     times = Counter(name.encode().lower() for name in set(relation.columns))

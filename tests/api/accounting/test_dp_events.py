@@ -154,7 +154,7 @@ def test_computed_events_count_twice_the_norm_for_replaced_records(noise):
 
 
 def gaussian_delta(mu, epsilon):
-    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of Balle and Wang (2018)."""
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), of Balle & Wang (2018)."""
     return mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
 
 

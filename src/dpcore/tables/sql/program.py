@@ -252,8 +252,8 @@ class Compiler:
             self._check_constants(node, parts)
             rows = " UNION ALL ".join(f"SELECT {row}" for row in (nulls, *samples))
             self._database.sql(f"SELECT TRY({sql}) AS value FROM ({rows})").fetchall()
-        except duckdb.Error as error:
-            said = str(error).partition("\n")[0].partition(": ")[2] or "no such operation"
+        except (duckdb.Error, UnicodeDecodeError) as error:  # the database may quote half of a character
+            said = (isinstance(error, duckdb.Error) and str(error).partition("\n")[0].partition(": ")[2]) or "no such operation"
             raise SyntaxRefusedError(f"has {_named(node)} that cannot be computed: {said.rstrip('.')}{habit(node.name)}") from None
         if kind_of(kind) not in TYPES:
             raise SyntaxRefusedError(f"has {_named(node)} of type {kind}, which cannot be used")

@@ -66,7 +66,8 @@ def has_lists_of_one_length(dtype: pa.DataType) -> bool:
 
 
 def _kept_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, kept_type(field.type), nullable=field.nullable)
+    kind = kept_type(field.type)
+    return pa.field(field.name, kind, nullable=field.nullable or pa.types.is_null(kind))
 
 
 def kept(values: pa.Array) -> pa.Array:
