@@ -255,7 +255,7 @@ def _set(session: Any, wanted: Mapping[str, str]) -> Exception | None:
         try:
             session.conf.set(name, value)
         except Exception:
-            return JobError(f"the server of Spark Connect does not let its users set {name} to {value!r}")
+            return JobError(f"the server of Spark Connect does not let its users set {name}")
     return None
 
 

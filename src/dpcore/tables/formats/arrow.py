@@ -15,7 +15,16 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from dpcore.errors import StorageError, reason
-from dpcore.tables.formats.arrow_messages import Layout, Span, buffers_of, layout_of, read_buffer, record_blocks, texts_of_growing_labels
+from dpcore.tables.formats.arrow_messages import (
+    Layout,
+    Span,
+    buffers_of,
+    layout_of,
+    nodes_of,
+    read_buffer,
+    record_blocks,
+    texts_of_growing_labels,
+)
 from dpcore.tables.formats.checked import DAMAGE, checked, names_of
 from dpcore.tables.pieces import Cut, FileInfo, Piece
 
@@ -160,15 +169,19 @@ def _parts(
 
 def _places(schema: pa.Schema, layout: Layout) -> dict[str, tuple[Span, ...]] | None:
     """The buffers of each field; None if a type does not say how many it has."""
-    found, first = {}, 0
+    found, first, node = {}, 0, 0
     for field in schema:
         count = buffers_of(field.type)
         if count is None:
             return None
-        found[field.name] = layout.buffers[first : first + count]
-        first += count
-    if first != len(layout.buffers):
-        raise ValueError("a message with more buffers, or fewer, than its fields have")
+        spans, (length, nulls) = layout.buffers[first : first + count], layout.nodes[node]
+        if length != layout.rows:
+            raise ValueError("a field of another length than its batch")
+        # As pyarrow does: what is said to have no nulls has none, whatever lies where its bitmap would be.
+        found[field.name] = (spans[0]._replace(length=0), *spans[1:]) if spans and not nulls else spans
+        first, node = first + count, node + nodes_of(field.type)
+    if first != len(layout.buffers) or node != len(layout.nodes):
+        raise ValueError("a message with more buffers or nodes, or fewer, than its fields have")
     return found
 
 

@@ -48,6 +48,8 @@ class Layout:
     ----------
     rows : int
         Its length.
+    nodes : tuple of (int, int)
+        Length and number of nulls of each field and each of its children, depth first.
     buffers : tuple of Span
         Of all fields, depth first.
     compressed : bool
@@ -55,6 +57,7 @@ class Layout:
     """
 
     rows: int
+    nodes: tuple[tuple[int, int], ...]
     buffers: tuple[Span, ...]
     compressed: bool
 
@@ -123,15 +126,22 @@ def layout_of(source: SourceFile, block: Block) -> Layout:
     batch = message.table(2)
     if message.number(1, "<B") != RECORD_BATCH or batch is None:
         raise ValueError("no record batch")
-    buffers = [
-        Span(*struct.unpack_from("<qq", batch.data, begin + place * PAIR_BYTES))
-        for begin, count in batch.vector(2, PAIR_BYTES)
-        for place in range(count)
-    ]
+    nodes, pairs = (
+        [struct.unpack_from("<qq", batch.data, begin + place * PAIR_BYTES) for begin, count in found for place in range(count)]
+        for found in (batch.vector(1, PAIR_BYTES), batch.vector(2, PAIR_BYTES))
+    )
+    buffers = [Span(*pair) for pair in pairs]
     if any(span.start < 0 or span.length < 0 or span.start + span.length > block.body.length for span in buffers):
         raise ValueError("a buffer outside of its message")
     spans = tuple(Span(block.body.start + span.start, span.length) for span in buffers)
-    return Layout(batch.number(0, "<q"), spans, batch.table(3) is not None)
+    return Layout(batch.number(0, "<q"), tuple((length, nulls) for length, nulls in nodes), spans, batch.table(3) is not None)
+
+
+def nodes_of(dtype: pa.DataType) -> int:
+    """Return how many nodes of a layout are a field of a type and its children."""
+    if isinstance(dtype, pa.BaseExtensionType):
+        return nodes_of(dtype.storage_type)
+    return 1 if pa.types.is_dictionary(dtype) else 1 + sum(nodes_of(dtype.field(place).type) for place in range(dtype.num_fields))
 
 
 def buffers_of(dtype: pa.DataType) -> int | None:
