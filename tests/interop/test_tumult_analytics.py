@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +11,7 @@ pytest.importorskip("tmlt.analytics", reason="make test-interop PEER=tumult")
 
 from dpcore.interop import tumult
 from support import laws
-from support.tumult import fit, pd
+from support.tumult import fit, pd, spark_session
 
 pytestmark = [pytest.mark.long, pytest.mark.filterwarnings("ignore")]  # of pandas, pyspark and distutils about each other
 
@@ -23,24 +21,8 @@ GROUPS, ROWS_OF_EACH = 4000, 2
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """A session with two workers, with the settings that Analytics asks for."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("warehouse")) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

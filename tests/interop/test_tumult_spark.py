@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ import pytest
 from dpcore.interop import tumult
 from support import laws
 from support.distances import excess_of_sums, rows_whose_sums_round_apart
-from support.tumult import MECHANISMS, WHOLE, WIDENS, AddNoiseToSeries, fit, mechanism, pd, series
+from support.tumult import MECHANISMS, WHOLE, WIDENS, AddNoiseToSeries, fit, mechanism, pd, series, spark_session
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of pandas, pyspark and distutils about each other
 
@@ -26,24 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of pandas, pyspark and dist
 @pytest.fixture(scope="module")
 def spark(tmp_path_factory) -> Iterator[Any]:
     """A session with two workers."""
-    from pyspark.sql import SparkSession
-
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    options = {
-        "spark.ui.enabled": "false",
-        "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "4",
-        "spark.ui.showConsoleProgress": "false",
-    }
-    builder = SparkSession.builder.master("local[2]")
-    for name, value in options.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with spark_session(tmp_path_factory.mktemp("warehouse")) as found:
+        yield found
 
 
 @pytest.fixture
@@ -57,7 +40,6 @@ def loaded_in_workers(spark: Any, module: str) -> bool:
     from pyspark.sql import functions
 
     def check(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
-        import sys
 
         for batch in batches:
             yield pd.Series([module in sys.modules] * len(batch))

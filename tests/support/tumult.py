@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import warnings
 from collections.abc import Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,3 +72,26 @@ def attributes() -> Iterator[tuple[str, int]]:
 def served() -> bool:
     """Whether dpcore's methods are in place, in this process."""
     return tumult._INSTALLATION.active and AddNoiseToSeries.__call__.__module__ == "dpcore.interop.tumult"
+
+
+@contextlib.contextmanager
+def spark_session(warehouse: Path) -> Iterator[Any]:
+    """A session of Spark with two workers, with the settings that Tumult Analytics asks for."""
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    options = {
+        "spark.ui.enabled": "false",
+        "spark.sql.warehouse.dir": str(warehouse),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    builder = SparkSession.builder.master("local[2]")
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("OFF")
+    yield made
+    made.stop()
