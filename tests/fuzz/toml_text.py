@@ -134,11 +134,11 @@ class TomlMutator:
         document = parsed(data)
         if document is None:
             return None
-        for _ in range(rng.choice((1, 1, 2, 3))):
-            self._change(document, rng)
         try:
+            for _ in range(rng.choice((1, 1, 2, 3))):
+                self._change(document, rng)
             return written(document)
-        except RecursionError:  # the one that was read is at the limit
+        except RecursionError:  # the one that was read is nested as deep as Python goes
             return None
 
     def _change(self, document: dict[str, Any], rng: random.Random) -> None:
