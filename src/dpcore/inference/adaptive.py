@@ -48,6 +48,8 @@ class AdaptiveQueries(Guaranteed, OneProcess):
     ledger : accounting.Ledger, optional
         Reserves the whole (ε, δ) at once, before any answer; `best_of` reserves its own ε before it draws. If a draw raises an error, its
         spend stays in the ledger as failed, with the class of the error.
+    unit : str, default "row"
+        Whose data one record is, for the ledger: the ε is for a record. Name the ledger's unit if each record is all that one person gave.
     rng : Stream, optional
         None is the secure source. A keyed stream together with a ledger is refused.
 
@@ -87,7 +89,15 @@ class AdaptiveQueries(Guaranteed, OneProcess):
     WORDS = "AdaptiveQueries count their answers in memory, and two of them would answer twice as many as the budget allows"
 
     def __init__(
-        self, records: Any, epsilon: float, delta: float, *, uses: int, ledger: accounting.Ledger | None = None, rng: Stream | None = None
+        self,
+        records: Any,
+        epsilon: float,
+        delta: float,
+        *,
+        uses: int,
+        ledger: accounting.Ledger | None = None,
+        unit: str = "row",
+        rng: Stream | None = None,
     ) -> None:
         self.epsilon = check_real("epsilon", epsilon, low=0.0, high=1.0, include_low=False, include_high=False)
         self.delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
@@ -101,7 +111,7 @@ class AdaptiveQueries(Guaranteed, OneProcess):
         self._asked, self._failed, self._lock = 0, False, threading.Lock()
         super().__init__()
         self._selections: list[float] = []
-        self._ledger = ledger
+        self._ledger, self._unit = ledger, unit
         self._reservation = self._reserve(Privacy(self.epsilon, self.delta), f"{self.uses} adaptive queries")
 
     # What is spent
@@ -297,7 +307,7 @@ class AdaptiveQueries(Guaranteed, OneProcess):
         return clamped_sum(array, 0.0, 1.0)
 
     def _reserve(self, privacy: Privacy, what: str) -> accounting.Reservation | None:
-        return None if self._ledger is None else self._ledger.spend(privacy, what=what, secure=self._rng.secure)
+        return None if self._ledger is None else self._ledger.spend(privacy, what=what, unit=self._unit, secure=self._rng.secure)
 
     @contextlib.contextmanager
     def _first(self) -> Iterator[None]:

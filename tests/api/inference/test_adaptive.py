@@ -33,8 +33,9 @@ class Recorded:
     def __init__(self, refuse=()):
         self.events, self.refuse = [], refuse
 
-    def spend(self, privacy, *, what, secure):
+    def spend(self, privacy, *, what, unit, secure):
         assert secure is True
+        assert unit == "row"
         self.events.append(("spend", privacy, what))
         if len(self.events) in self.refuse:
             raise BudgetError("nothing left")
@@ -175,6 +176,15 @@ def test_a_real_ledger(tmp_path):
         made.best_of(EVERY, 0.5)
     with pytest.raises(BudgetError):
         queries(ledger=ledger, rng=None)
+
+
+def test_a_ledger_of_persons_does_not_pay_for_rows(tmp_path):
+    ledger = accounting.Ledger.create(tmp_path / "budget", epsilon=1.0, delta=1e-6, unit="person")
+    with pytest.raises(ParameterError, match="unit"):
+        queries(ledger=ledger, rng=None)
+    assert not list(ledger.entries())
+    queries(ledger=ledger, rng=None, unit="person").best_of(EVERY, 0.25)
+    assert (ledger.spent.epsilon, ledger.spent.delta) == (0.75, 1e-6)
 
 
 class Empty:
