@@ -28,6 +28,7 @@ MOST_LINES = 20
 """Mistakes that are listed."""
 WANTED = {
     "string_type": "a string",
+    "string_unicode": "a string that UTF-8 can hold, without halves of surrogate pairs",
     "string_too_short": "a string that is not empty",
     "string_pattern_mismatch": "64 hexadecimal digits",
     "list_type": "a list",
@@ -244,7 +245,7 @@ def _mistake(details: ErrorDetails, document: Mapping[str, Any], sections: Secti
             return Mistake(path, str(cause), name=name)
         case "string_pattern_mismatch":
             return Mistake(path, f"must be {WANTED[kind]}", name=name)
-    return Mistake(path, f"must be {WANTED.get(kind, details['msg'])}", value, name=name)
+    return Mistake(path, f"must be {WANTED.get(kind, details['msg'].removeprefix('Input should be '))}", value, name=name)
 
 
 def _name_of(path: Keys, document: Mapping[str, Any], table: str) -> str | None:

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from dpcore.accounting import Ledger, rho_pure
-from dpcore.jobs.release_job import load_release_job
+from dpcore.errors import JobError
+from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.fields import even_edges
 from dpcore.query.kinds import QUERY_SECTIONS
 from dpcore.query.written_plans import make_release_plan
@@ -442,3 +443,11 @@ def test_an_output_with_the_name_of_metadata_is_not_written_over(place):
     place.write_release({"x": place.synthetic()})
     refused(place, "output.path = ", "exists")
     assert place.target.read_text() == "mine"
+
+
+@pytest.mark.parametrize("half", ["\ud800", "visits\udcff"])
+def test_half_of_a_surrogate_pair_in_a_document(half):
+    document = {"version": 1, "input": {"path": "t.csv"}, "output": {"path": "o.json"}, "privacy": {"max_epsilon": 1.0}}
+    with pytest.raises(JobError, match=r"query\[0\].name = .*: must be a string that UTF-8 can hold") as caught:
+        parse_release_job({**document, "query": [{"name": half, "kind": "count", "epsilon": 1.0}]})
+    str(caught.value).encode()
