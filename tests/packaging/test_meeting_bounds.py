@@ -38,9 +38,10 @@ def test_the_picture_shows_the_table(monkeypatch):
 
     found = {case: SimpleNamespace(lower=numbers(row)[0], upper=numbers(row)[1]) for case, row in zip(CASES, ROWS, strict=True)}
     drawn = (ROOT / "docs" / "images" / "meeting-bounds.svg").read_text(encoding="utf-8")
-    assert alike(script.picture(found), drawn)
+    now = script.picture(found)
+    assert alike(now, drawn)
     found["moment-2", 1.0, 10**6].lower /= 2
-    assert not alike(script.picture(found), drawn)
+    assert not alike(script.picture(found), now)
 
 
 def check(case):

@@ -29,7 +29,7 @@ ASKED = {
     "dataset of files": ("int8 and int64", "string in parquet", "decimal128(20, 3) in arrow"),
     "several files": ("int32 and int64", "dictionary<string, int8>"),
     "duckdb": ("VARCHAR", "ENUM", "UUID", "HUGEINT", "TIMESTAMP"),
-    "pandas": ("object", "str of python", "category of object", "Float64", "Sparse[object]", "period[M]"),
+    "pandas": ("object", "string of python", "category of object", "Float64", "Sparse[object]", "period[M]"),
     "arrow chunk a cell": ("dictionary<string, int32>", "dictionary of many"),
     "pandas level": ("object", "int64", "datetime64[ns]", "arrow dictionary in chunks"),
     "pandas chunk a cell": ("arrow string", "arrow dictionary<string, int32>", "arrow dictionary<null, int8>", "arrow dictionary of many"),

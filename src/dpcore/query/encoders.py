@@ -200,6 +200,8 @@ class NotNull:
     def read(self, cells: pa.Array) -> Array:
         """True where there is a value."""
         cells = decoded(cells)
+        if cells.type == pa.float16():  # of which pyarrow 18 finds no NaN
+            cells = cells.cast(pa.float32())
         absent = pc.is_null(cells, nan_is_null=True)
         if cells.type == pa.binary():
             absent = pc.or_(absent, pc.is_in(cells, value_set=pa.array([null.encode() for null in NULLS], pa.binary())))

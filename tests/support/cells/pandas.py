@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import functools
+import inspect
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -61,7 +62,7 @@ def _as_moments(kind: str) -> Any:
 
 def _zoned(unit: str, zone: str) -> Any:
     return lambda cells: pd.Series(
-        pd.arrays.DatetimeArray._simple_new(np.array(cells, np.int64).view(f"M8[{unit}]"), pd.DatetimeTZDtype(unit, zone))
+        pd.arrays.DatetimeArray._simple_new(np.array(cells, np.int64).view(f"M8[{unit}]"), dtype=pd.DatetimeTZDtype(unit, zone))
     )
 
 
@@ -96,8 +97,13 @@ def _sparse(kind: str, fill: Any) -> Any:
     return lambda cells: pd.Series(pd.arrays.SparseArray(np.array(cells, kind), fill_value=fill, dtype=pd.SparseDtype(kind, fill)))
 
 
-def _text_of(storage: str, na: Any) -> Any:
-    return lambda cells: pd.Series(list(cells), dtype=pd.StringDtype(storage, na_value=na))
+def _texts() -> dict[str, tuple[Any, dict[str, Any]]]:
+    kinds = {"string of python": pd.StringDtype("python"), "string of pyarrow": pd.StringDtype("pyarrow")}
+    if "na_value" in inspect.signature(pd.StringDtype).parameters:
+        kinds |= {f"str of {storage}": pd.StringDtype(storage, na_value=np.nan) for storage in ("python", "pyarrow")}
+    else:  # pandas 2.2
+        kinds["str of pyarrow"] = pd.StringDtype("pyarrow_numpy")
+    return {name: (_of(dtype), WORDS | NULL | (LONE if "python" in name else {})) for name, dtype in kinds.items()}
 
 
 def _codes(labels: Any) -> dict[str, Any]:
@@ -127,7 +133,7 @@ LABELS = {
     "Int64": pd.Index([7, 5], dtype="Int64"),
     "datetime64[ns]": pd.DatetimeIndex(["2024-01-31", "1970-01-01"]).as_unit("ns"),
     "datetime64[us, zone]": pd.DatetimeIndex(["2024-01-31", "1970-01-01"], tz="Europe/Berlin").as_unit("us"),
-    "timedelta64[s]": pd.TimedeltaIndex([0, 5], dtype="m8[s]"),
+    "timedelta64[s]": pd.Index(np.array([0, 5], "m8[s]")),
     "period": pd.period_range("2024-01", periods=3, freq="M"),
     "interval": pd.interval_range(0, 3),
     "arrow string": pd.Index(pd.array(["a", "5"], dtype=pd.ArrowDtype(pa.string()))),
@@ -158,10 +164,7 @@ DTYPES: dict[str, tuple[Any, dict[str, Any]]] = {
     },
     **{kind: (_masked("F", kind.lower()), _numbers(kind.lower()) | NULL) for kind in ("Float32", "Float64")},
     "boolean": (_masked("B", "bool"), _numbers("bool") | NULL),
-    "str of python": (_text_of("python", np.nan), WORDS | LONE | NULL),
-    "str of pyarrow": (_text_of("pyarrow", np.nan), WORDS | NULL),
-    "string of python": (_text_of("python", pd.NA), WORDS | LONE | NULL),
-    "string of pyarrow": (_text_of("pyarrow", pd.NA), WORDS | NULL),
+    **_texts(),
     **{f"category of {name}": (_categories(labels), _codes(labels)) for name, labels in LABELS.items() if name not in NO_CATEGORIES},
     "ordered category": (_categories(LABELS["int64"], ordered=True), _codes(LABELS["int64"])),
     "Sparse[float64, nan]": (_sparse("float64", np.nan), _numbers("float64")),
@@ -194,7 +197,8 @@ def _of_column(made: Any, cells: Sequence[Any]) -> pd.DataFrame:
 
 
 def _of_index(made: Any, cells: Sequence[Any]) -> pd.DataFrame:
-    return pd.DataFrame({"other": np.arange(len(cells))}, index=pd.Index(made(cells), name=NAME))
+    values = made(cells)  # of objects, pandas 2.2 would look for another dtype
+    return pd.DataFrame({"other": np.arange(len(cells))}, index=pd.Index(values, dtype=values.dtype, name=NAME))
 
 
 def _of_level(labels: pd.Index, cells: Sequence[Any], *, names: Sequence[Any] = ("other", NAME)) -> pd.DataFrame:
@@ -253,6 +257,7 @@ LISTED["pandas"] = {
     **{kind: kind for kind in (*NUMBERS, "complex128")},
     **{f"{kind}Dtype": kind for kind in ("Int8", "Int16", "Int32", "Int64", "UInt8", "UInt16", "UInt32", "UInt64", "Float32", "Float64")},
     "longdouble": "float128",
+    "bool_": "bool",
     "object_": "object",
     "datetime64": "datetime64[ns]",
     "timedelta64": "timedelta64[ns]",
