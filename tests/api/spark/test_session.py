@@ -74,13 +74,23 @@ def test_a_warning_that_is_an_error_leaves_no_context_running(contexts, monkeypa
     assert (len(contexts.stopped), contexts.running) == (1, [])
 
 
-def test_a_start_that_fails_leaves_no_context_running(contexts, monkeypatch):
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("of a cell", "; Spark's log above says why (RuntimeError)"),
+        ("io.fabric8.kubernetes.client.KubernetesClientException: of a cell", ": the API server of Kubernetes does not answer, or refuses"),
+        ("Must specify an executor container image", ": spark.kubernetes.container.image is not set"),
+    ],
+)
+def test_a_start_that_fails_leaves_no_context_running(contexts, monkeypatch, error, words):
     def fails(context):
-        raise RuntimeError("of a cell")
+        raise RuntimeError(error)
 
     monkeypatch.setattr("pyspark.sql.SparkSession", fails)
-    with pytest.raises(StorageError, match=r"^Spark did not start on local\[1\] \(RuntimeError\)$"):
+    with pytest.raises(StorageError) as caught:
         session.make_session("local[1]")
+    assert str(caught.value).startswith(f"Spark did not start on local[1]{words}")
+    assert "of a cell" not in str(caught.value)
     assert (len(contexts.stopped), contexts.running) == (1, [])
 
 
