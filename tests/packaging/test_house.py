@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,10 @@ pytestmark = pytest.mark.source_tree
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", ".github", "benchmarks", "docs", "examples", "src", "tests")
+LOOSE = (
+    ".clang-format", ".gitignore", ".pre-commit-config.yaml", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile",
+    "README.md", "SECURITY.md", "pyproject.toml", "setup.py",
+)  # fmt: skip
 TEXT = {".py", ".pyi", ".pyx", ".pxd", ".c", ".h", ".md", ".toml", ".yml", ".yaml", ".cfg", ".in", ".txt", ".json", ".csv", ".j2", ""}
 MADE = {"_build", "__pycache__"}
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:work|root|home|Users|opt|mnt)/[\w.]")
@@ -45,6 +50,14 @@ def test_no_path_of_a_machine_is_written_down():
         if MACHINE_PATH.search(line)
     ]
     assert found == []
+
+
+def test_nothing_lies_in_the_root_that_does_not_belong_there():
+    """A run in the wrong folder leaves a state, a ledger or an output, which is as secret as the data."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip("these are not the files of a clone")
+    assert {name.split("/")[0] for name in listed.stdout.splitlines()} == {*FOLDERS, *LOOSE}
 
 
 def test_source_files_stay_readable():
