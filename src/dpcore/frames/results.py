@@ -12,6 +12,7 @@ import numpy as np
 
 from dpcore._dataclasses import dataclass
 from dpcore._guarantee import sentences
+from dpcore.accounting.rules import basic
 from dpcore._html import MOST, columns_table, escaped, rows_table
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
@@ -147,7 +148,7 @@ class TableResult:
     interval : tuple, list, ndarray or None
         Lower and upper end, or a row of both for each number; it covers at the query's confidence, one number at a time.
     privacy : Privacy
-        What the answer spends.
+        What the answer spends, and with it what naming its groups spent: the first answer about groups that only the data know names them.
     plan : TablePlan
         Noise and guarantee, from public parameters.
     document : dict
@@ -192,9 +193,11 @@ class TableResult:
 
     @property
     def privacy(self) -> Privacy:
-        """What the answer spends."""
-        spent = self._answer["privacy"]
-        return Privacy(spent["epsilon"], spent["delta"], self._whole()["relation"])
+        """What the answer spends, with what naming its groups spent."""
+        whole, places = self._whole(), self._answered.places
+        # What lies between the answer before and this one names keys for it.
+        parts = whole["queries"][places[self._place - 1] + 1 if self._place else 0 : places[self._place] + 1]
+        return basic(Privacy(part["privacy"]["epsilon"], part["privacy"]["delta"], whole["relation"]) for part in parts)
 
     @property
     def guarantee(self) -> str:
@@ -340,7 +343,9 @@ class TableResult:
             return "TableResult(<its batch has not ended>)"
         view = _view(self._answer)
         said = _line(view[0]) if len(view) == 1 and view.has_values else f"{counted(len(view), 'row')} of {', '.join(view.columns(0))}"
-        return f"TableResult({self._answer['name']}: {said}, epsilon={self.privacy.epsilon:.4g})"
+        spent = self.privacy
+        delta = f", delta={spent.delta:.4g}" if spent.delta else ""
+        return f"TableResult({self._answer['name']}: {said}, epsilon={spent.epsilon:.4g}{delta})"
 
     def _repr_html_(self) -> str:
         if self._answered.document is None:

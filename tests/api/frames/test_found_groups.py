@@ -46,7 +46,7 @@ def test_a_batch_is_the_job(frame, tmp_path):
         found = [groups.count(epsilon=0.5, name="count"), groups.mean("cost", epsilon=0.5, name="mean", **MEAN)]
     assert [json.loads(json.dumps(result.document)) for result in found] == answers[1:]
     assert found[0].to_pandas()["diagnosis"].tolist() == ["cold", "flu", "gout"]
-    assert found[0].privacy.delta == 0
+    assert [(each.privacy.epsilon, each.privacy.delta) for each in found] == [(1.5, 1e-6), (0.5, 0.0)]  # the first names the groups
     assert found[0].plan.privacy.delta == pytest.approx(1e-6)
 
 
@@ -55,7 +55,9 @@ def test_keys_are_paid_for_once(frame):
     groups = table.group_by("diagnosis", groups="private", delta=1e-6)
     assert groups.plan("count", epsilon=1.0).privacy.epsilon == 1.0
     first = groups.count(epsilon=1.0)
-    assert (first.plan.privacy.epsilon, first.privacy.epsilon) == (1.0, 0.5)
+    assert first.privacy == first.plan.privacy == table.spent
+    assert first.guarantee == first.plan.guarantee
+    assert repr(first).endswith("epsilon=1, delta=1e-06)")
     second = groups.mean("cost", epsilon=1.0, **MEAN)
     assert (second.plan.privacy.epsilon, second.plan.privacy.delta) == (1.0, 0.0)
     assert second.to_pandas()["diagnosis"].tolist() == first.to_pandas()["diagnosis"].tolist() == ["cold", "flu", "gout"]
