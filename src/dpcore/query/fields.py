@@ -69,9 +69,9 @@ def _progression(key: str, table: Mapping[Any, Any]) -> tuple[float, ...]:
     if step <= 0 or start + step > stop:
         raise ValueError(f"{key}: step = {step} must be positive, and stop = {stop} at least start + step = {start + step}")
     # Decimals have 28 digits, and a quotient that needs more of them raises.
-    _check_size(key, math.floor((Fraction(stop) - Fraction(start)) / Fraction(step)))
-    _check_size(key, int((stop - start) // step) + 1)
-    points = tuple(float(start + i * step) for i in range(int((stop - start) // step) + 1))
+    size = math.floor((Fraction(stop) - Fraction(start)) / Fraction(step)) + 1
+    _check_size(key, size)
+    points = tuple(float(start + i * step) for i in range(size))
     if len(set(points)) < len(points):
         raise ValueError(f"{key}: step = {step} is too small for float64 at start = {start}, stop = {stop}")
     return points

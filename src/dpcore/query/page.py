@@ -22,6 +22,7 @@ from dpcore.query.prose import (
     neighbours_in_words,
     noise_in_words,
     release_protection,
+    used_in_words,
 )
 from dpcore.query.questions import asked, declared, labelled
 from dpcore.query.units_of_answers import axis_of
@@ -54,6 +55,7 @@ class ReleasePages(Pages):
             "title": self._title(subject),
             "about": self._about(subject),
             "queries": [section_of(number, query) for number, query in enumerate(queries, 1)],
+            "used": used_in_words(subject),
             "guarantee": guarantee_shown(
                 privacy["epsilon"], privacy["delta"], subject["unit"], protection=release_protection(subject), presence=presence
             ),

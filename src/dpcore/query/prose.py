@@ -149,7 +149,7 @@ def limits_in_words(document: Mapping[str, Any]) -> list[str]:
     if document.get("max_groups_per_unit"):
         bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
     if document["unit"] != "row" and bounds:
-        left_out = f"{' and '.join(bounds)} of a {plain_name(unit)} are left out"
+        left_out = f"{' and '.join(bounds)} of each {plain_name(unit)} are left out"
         said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
     wider = [quoted(query["name"]) for query in document["queries"] if query.get("coverage") is not None]
     if wider:
@@ -157,6 +157,16 @@ def limits_in_words(document: Mapping[str, Any]) -> list[str]:
         whose_interval = f"interval of {named[0]}" if len(named) == 1 else f"intervals of {', '.join(named[:-1])} and {named[-1]}"
         said.append(f"The {whose_interval} may be wider than the confidence says: at least that share of them holds the true value.")
     return said
+
+
+def used_in_words(document: Mapping[str, Any]) -> str:
+    """Which rows of each unit the answers are about; nothing without a bound of rows."""
+    most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
+    if document["unit"] == "row" or not most:
+        return ""
+    if most == 1:
+        return f"One row of each {unit} was used, chosen at random."
+    return f"At most {most} rows of each {unit} were used, chosen at random: the answer is neither about all rows nor about one for each {unit}."
 
 
 def coverage_in_words(query: Mapping[str, Any]) -> str:

@@ -31,9 +31,17 @@ def describe(plan: ReleasePlan) -> str:
     lines = [words.source(plan, count_rows=plan.job.n_is_public), f"output  {plan.job.output.path} (JSON)"]
     ways = [(what, answer.section, how) for answer in plan.estimators for what, how in answer.ways]
     lines += [f"{what:8}{how}" for what, _, how in ways if what == "table"]
-    lines += _derived(plan.job)
+    lines += [*_unit(plan.job), *_derived(plan.job)]
     lines += [f"{what:8}{plain_name(section.name)}: {how}" for what, section, how in ways if what != "table"]
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
+
+
+def _unit(job: ReleaseJob) -> list[str]:
+    """Which rows of each unit are used, where answers are about more than one."""
+    unit, most = plain_name(job.privacy.unit), job.privacy.max_rows_per_unit
+    if job.privacy.unit == "row" or most is None or most == 1:
+        return []
+    return [f"unit    at most {most} rows of each {unit}, chosen at random; for one of each: max_rows_per_unit = 1, or [per_unit]"]
 
 
 def _derived(job: ReleaseJob) -> list[str]:

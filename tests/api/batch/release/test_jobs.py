@@ -294,7 +294,7 @@ def test_a_dry_run_for_units_and_private_numbers_of_rows(place):
     done = place.release("--dry-run", "--table")
     for words in (
         "protects one 'person', with all its rows",
-        "at most 3 rows of each",
+        "unit    at most 3 rows of each person, chosen at random; for one of each: max_rows_per_unit = 1, or [per_unit]",
         "Even whether one 'person' was in the table is protected",
     ):
         assert words in done.out, words

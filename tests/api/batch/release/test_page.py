@@ -113,7 +113,7 @@ def test_with_a_ledger_the_same_job_again_spends_nothing(page):
     assert "on the same data spends again" not in text
 
 
-LEFT_OUT = "Rows beyond 3 of a patient are left out, so sums and counts are too small by an amount that is not shown."
+LEFT_OUT = "Rows beyond 3 of each patient are left out, so sums and counts are too small by an amount that is not shown."
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
@@ -136,6 +136,19 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
     assert "choice of the rows" not in note
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({}, None),
+        ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random."),
+        ({"unit": "patient", "max_rows_per_unit": 3}, "the answer is neither about all rows nor about one for each patient."),
+    ],
+)
+def test_each_question_says_which_rows_it_is_about(page, keys, words):
+    text = page(COUNT, MEAN, **keys)
+    assert text.count(words or "were used, chosen at random") == (2 if words else 0)
+
+
 def test_of_many_wide_intervals_some_are_named():
     wide = MEAN | {"coverage": "at least"}
     (words,) = limits_in_words(document(*(wide | {"name": f"m{i}"} for i in range(30))))
@@ -147,7 +160,7 @@ def test_of_many_wide_intervals_some_are_named():
 def test_groups_beyond_the_bound_are_left_out_too():
     words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
     assert words == [
-        "Rows beyond 3 and groups beyond 1 of a patient are left out, so sums and counts are too small by an amount that is not shown."
+        "Rows beyond 3 and groups beyond 1 of each patient are left out, so sums and counts are too small by an amount that is not shown."
     ]
 
 
