@@ -12,8 +12,8 @@ import numpy as np
 
 from dpcore._dataclasses import dataclass
 from dpcore._guarantee import sentences
-from dpcore.accounting.rules import basic
 from dpcore._html import MOST, columns_table, escaped, rows_table
+from dpcore.accounting.rules import basic
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
 from dpcore.pages.numbers import counted, plain_number, rounded_up

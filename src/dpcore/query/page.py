@@ -17,6 +17,7 @@ from dpcore.query.prose import (
     accounting_in_words,
     adding_up_in_words,
     as_list,
+    few_values_in_words,
     is_exact,
     limits_in_words,
     neighbours_in_words,
@@ -26,7 +27,7 @@ from dpcore.query.prose import (
 )
 from dpcore.query.questions import asked, declared, labelled
 from dpcore.query.units_of_answers import axis_of
-from dpcore.query.view import MARK, RULE, TOO_NOISY, View
+from dpcore.query.view import MARK, RULE, View
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -195,6 +196,7 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [
             *dict.fromkeys(str(note) for note in as_list(query.get("note"), 1) if note is not None),
             *adding_up_in_words(query),
+            *few_values_in_words(query),
             *view.kind.caveats(query),
         ],
         "confidence": view.confidence,
@@ -218,7 +220,7 @@ def what(view: View) -> str:
         return "" if view.kind.has_labels else ", ".join(view.parts[:3]) + (", …" if len(view.parts) > 3 else "")
     parts = ("bin", "bins") if view.query.get("edges") is not None else ("category", "categories")
     size = counted(view.groups, "group") if view.is_grouped else counted(len(view), *parts)
-    values = np.where(view.relative_errors > TOO_NOISY, np.nan, view.numbers[0])
+    values = np.where(view.noisy, np.nan, view.numbers[0])
     if (view.is_grouped and len(view.parts) > 1) or not np.isfinite(values).any():
         return size
     place = int(np.nanargmax(values))

@@ -14,7 +14,7 @@ from dpcore.query.bin_axes import axis_of_bins
 from dpcore.query.plots import bin_plot, dot_plot, heat_map, quantile_plot
 from dpcore.query.prose import bin_edges, cell_names, crossed, group_columns, quantile_limits
 from dpcore.query.units_of_answers import axis_of
-from dpcore.query.view import LOWER, TOO_NOISY, UPPER, VALUE
+from dpcore.query.view import LOWER, UPPER, VALUE
 from dpcore.tables.types.timed import parsed
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _map(view: View, values: Floats) -> Picture | None:
     rows, across = names
     if min(len(rows), len(across)) < 2 or max(len(rows), len(across)) > MAP_ROWS or min(len(rows), len(across)) > MAP_COLUMNS:
         return None
-    noisy = view.relative_errors > TOO_NOISY
+    noisy = view.noisy
     texts = np.array([row.shown[0] for row in view], dtype=object).reshape(len(rows), len(across))
     # What is too noisy to use has no colour, and does not stretch the scale of the others.
     table, marked = np.where(noisy, np.nan, values).reshape(texts.shape), noisy.reshape(texts.shape)
@@ -173,7 +173,7 @@ def _names(view: View, values: Floats, intervals: Floats) -> Picture:
     known = np.flatnonzero(np.isfinite(values))
     order = known if len(values) <= FEW else known[np.argsort(-values[known], kind="stable")]
     drawn = order[:DRAWN]
-    names, noisy = [view.name(int(place)) for place in drawn], view.relative_errors[drawn] > TOO_NOISY
+    names, noisy = [view.name(int(place)) for place in drawn], view.noisy[drawn]
     has_ends = not np.isnan(intervals[drawn]).all()
     ends = np.where(np.isnan(intervals[drawn]), values[drawn, None], intervals[drawn])
     above = [f"The {len(drawn)} largest of {counted(len(known), 'number')} are drawn.{_by_chance(view)}"] if len(order) > len(drawn) else []

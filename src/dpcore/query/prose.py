@@ -166,7 +166,8 @@ def used_in_words(document: Mapping[str, Any]) -> str:
         return ""
     if most == 1:
         return f"One row of each {unit} was used, chosen at random."
-    return f"At most {most} rows of each {unit} were used, chosen at random: the answer is neither about all rows nor about one for each {unit}."
+    used = f"At most {most} rows of each {unit} were used, chosen at random"
+    return f"{used}: the answer is neither about all rows nor about one for each {unit}."
 
 
 def coverage_in_words(query: Mapping[str, Any]) -> str:
@@ -350,6 +351,22 @@ def adding_up_in_words(query: Mapping[str, Any]) -> list[str]:
     also = f", are {' and '.join(words)} (so they have no intervals)" if words else ""
     return [
         f"The numbers add up: each is the sum of those one level below{also}. What was released before that is `raw` in the JSON document."
+    ]
+
+
+FEW_VALUES = 10
+"""Scales of the noise of a number of rows, below which hardly any row may have had a value."""
+
+
+def few_values_in_words(query: Mapping[str, Any]) -> list[str]:
+    """That hardly any cell had a value, as a sentence, where rows without one are left out and the noisy number of the others is small."""
+    count, scales = query.get("count"), [noise["scale"] for noise in query.get("noise", ()) if noise["law"].startswith("discrete_")]
+    if query.get("missing") != SKIP or not isinstance(count, int) or not scales or count > FEW_VALUES * max(1.0, min(scales)):
+        return []
+    column = plain_name(str(query.get("column")))
+    return [
+        f"The noisy number of rows with a value of {column} is {plain_number(count)}: hardly any cell may have been readable. Check how the "
+        "column is written."
     ]
 
 

@@ -33,7 +33,7 @@ TOO_NOISY = 0.5
 """A number is too noisy to use if half of its interval is a larger share of it than this."""
 RULE = (
     "The relative error is half of the interval, as a share of the number. A number is marked as too noisy to use where it is above "
-    f"{percentage_of(TOO_NOISY)}: then the interval is wider than the number is large."
+    f"{percentage_of(TOO_NOISY)}, as the interval is then wider than the number is large, or where the interval holds all that is possible."
 )
 MARK = "too noisy"
 LARGEST_SHARE = 10.0
@@ -58,6 +58,8 @@ class Row:
         As the document has them; None if there are none.
     relative : float
         Half of the interval as a share of the value. NaN where there is none, as of dates; infinite for 0.
+    is_open : bool
+        Whether the interval holds all that the answer could be.
     ranks : float or None
         How far a quantile may be off, in rows.
     note : str or None
@@ -73,6 +75,7 @@ class Row:
     lower: Any
     upper: Any
     relative: float
+    is_open: bool
     ranks: float | None
     note: str | None
 
@@ -84,7 +87,7 @@ class Row:
     @property
     def is_noisy(self) -> bool:
         """Whether it is too noisy to use."""
-        return self.relative > TOO_NOISY
+        return self.is_open or self.relative > TOO_NOISY
 
     @property
     def shown(self) -> tuple[str, str, str]:
@@ -226,7 +229,8 @@ class View(Sequence[Row]):
         labels = self._flat("value", start, stop) if self.kind.has_labels else itertools.repeat(None)
         ranks, notes = self._flat("rank_error", start, stop), self._flat("note", start, stop)
         places = ((place, part) for place in range(start, stop) for part in self.parts)
-        every = zip(places, labels, *found.values(), _relative_errors(found).tolist(), ranks, notes, strict=False)
+        open_ones = _open_intervals(found, self._limits).tolist()
+        every = zip(places, labels, *found.values(), _relative_errors(found).tolist(), open_ones, ranks, notes, strict=False)
         for (place, part), label, *numbers in every:
             names = () if self._names is None else self._names.parts(place)
             shown = None if label is None else plain_name(label)
@@ -257,6 +261,15 @@ class View(Sequence[Row]):
     def relative_errors(self) -> Floats:
         """Half of each interval as a share of its number; NaN where there is no interval, no noise, or no zero, as of dates."""
         return _relative_errors(self._numbers(0, self.groups))
+
+    @cached_property
+    def noisy(self) -> npt.NDArray[np.bool_]:
+        """Which numbers are too noisy to use."""
+        return _open_intervals(self._numbers(0, self.groups), self._limits) | (self.relative_errors > TOO_NOISY)
+
+    @property
+    def _limits(self) -> tuple[float, float] | None:
+        return None if self.is_timed else self.kind.limits(self.query)
 
     def columns(self, stop: int | None = None) -> dict[str, Any]:
         """The answer as columns of a table: keys of groups and parts, or labels, then numbers. Each is a list, or an array of numbers.
@@ -337,7 +350,7 @@ class View(Sequence[Row]):
 
     def marked(self) -> int:
         """How many rows are too noisy to use."""
-        return int((self.relative_errors > TOO_NOISY).sum())
+        return int(self.noisy.sum())
 
     def summary(self) -> tuple[str, str | None]:
         """Return what was released, and how exact it is, in a few words each."""
@@ -367,6 +380,14 @@ def _relative_errors(found: Mapping[str, list[Any]]) -> Floats:
     value, low, high = (_floats(found[key]) for key in (VALUE, LOWER, UPPER))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(_floats(found[STDERR]) == 0, np.nan, (high - low) / 2 / np.abs(value))
+
+
+def _open_intervals(found: Mapping[str, list[Any]], limits: tuple[float, float] | None) -> npt.NDArray[np.bool_]:
+    """Which intervals hold all that is possible, and so do not show anything."""
+    low, high = (_floats(found[key]) for key in (LOWER, UPPER))
+    if limits is None:
+        return np.zeros(len(low), np.bool_)
+    return (low <= limits[0]) & (high >= limits[1])
 
 
 def _pairs(interval: Any, count: int) -> list[Any]:

@@ -228,7 +228,7 @@ def _reason(error: BaseException) -> str:
         "secret": "the secret of the network is not the cluster's",
         "UnknownHostException": "the host is not known",
         "BindException": "its address cannot be used on this machine",
-        "container image": "spark.kubernetes.container.image is not set: an image with Spark, Python and dpcore; docs/yarn-kubernetes.md shows one",
+        "container image": "spark.kubernetes.container.image is not set; docs/yarn-kubernetes.md says what the image has",
         "KubernetesClientException": "the API server of Kubernetes does not answer, or refuses; Spark's log above says which",
     }
     return next((f": {words}" for sign, words in known.items() if sign in text), f"; Spark's log above says why ({type(error).__name__})")

@@ -58,7 +58,9 @@ def test_arrow_is_not_given_a_cell_that_crashes_it():
 
 
 @pytest.mark.parametrize("kind", ["float16", "float32", "float64"])
-@pytest.mark.parametrize("form", [lambda values: pa.table({"a": values}), lambda values: pd.DataFrame({"a": values})], ids=["arrow", "pandas"])
+@pytest.mark.parametrize(
+    "form", [lambda values: pa.table({"a": values}), lambda values: pd.DataFrame({"a": values})], ids=["arrow", "pandas"]
+)
 def test_nan_of_every_width_is_missing(kind, form):
     table = PrivateTable(form(np.array([1.0, np.nan, -np.inf, 0.0, np.nan], kind)))
     assert table.count("a", epsilon=SURE, missing="skip").value == 3

@@ -18,6 +18,7 @@ from dpcore.jobs.commands import answers_text
 from dpcore.query.page import ReleasePages
 from dpcore.query.plots import label_levels
 from dpcore.query.prose import bin_names, limits_in_words, quantile_name
+from dpcore.query.view import View
 from support.releases import entry as query
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
@@ -147,6 +148,34 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
 def test_each_question_says_which_rows_it_is_about(page, keys, words):
     text = page(COUNT, MEAN, **keys)
     assert text.count(words or "were used, chosen at random") == (2 if words else 0)
+
+
+INCOME = query(
+    "mean income", "mean", 150_000, stderr=299_957.0, lower=0, upper=150_000, missing="skip", column="income", interval=[0, 150_000]
+)
+COUNTED = {"noise": [{"law": "laplace", "sensitivity": 150_000, "scale": 6e5}, {"law": "discrete_laplace", "sensitivity": 2, "scale": 8.0}]}
+
+
+def test_an_interval_that_holds_all_that_is_possible_is_marked(page):
+    """Its relative error is 50 %, at which the interval is not yet wider than the number is large."""
+    assert View(INCOME).marked() == 1
+    assert View(INCOME | {"interval": [1, 150_000]}).marked() == 0
+    assert View(INCOME)[0].share_and_mark == "50 %, too noisy"
+    assert (
+        View(
+            query("by town", "mean", [9.0, 10.0], groups=["a", "b"], group_by="town", lower=0, upper=10, interval=[[0, 10], [9, 10]])
+        ).marked()
+        == 1
+    )
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(-3, True), (34, True), (80, True), (81, False), (19_000, False)])
+def test_hardly_any_cell_that_could_be_read_is_said(page, count, is_said):
+    answer = INCOME | {"count": count} | COUNTED
+    (note,) = answers_text.notes(document(answer))
+    for text in (page(answer), note):
+        assert ("hardly any cell may have been readable" in text) == is_said
+    assert "readable" not in page(answer | {"missing": 0})
 
 
 def test_of_many_wide_intervals_some_are_named():
