@@ -181,3 +181,10 @@ def entry(name: str, kind: str, value: Any, **keys: Any) -> dict[str, Any]:
         values, width = np.asarray(value, dtype=float), 2 * np.asarray(found["stderr"])
         found["interval"] = np.stack([values - width, values + width], axis=-1).tolist()
     return found
+
+
+def document(*queries: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    """What `dpcore release` prints."""
+    epsilon = sum(query["privacy"]["epsilon"] for query in queries)
+    head = {"format": 1, "version": "1.2.3", "secure": True, "unit": "row", "relation": "replace"}
+    return head | {"privacy": {"epsilon": epsilon, "delta": 0.0}, "queries": list(queries)} | keys

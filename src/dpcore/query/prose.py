@@ -365,8 +365,8 @@ def few_values_in_words(query: Mapping[str, Any]) -> list[str]:
         return []
     column = plain_name(str(query.get("column")))
     return [
-        f"The noisy number of rows with a value of {column} is {plain_number(count)}: hardly any cell may have been readable. Check how the "
-        "column is written."
+        f"The noisy number of rows with a value of {column} is {plain_number(count)}: hardly any cell may have been readable. Check how "
+        "the column is written."
     ]
 
 

@@ -1,0 +1,108 @@
+"""What pages and terminals say of an answer that its interval does not: rows that were left out, and numbers that are of no use."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+from dpcore.jobs.commands import answers_text
+from dpcore.query.page import ReleasePages
+from dpcore.query.prose import limits_in_words
+from dpcore.query.view import View
+from support.releases import document
+from support.releases import entry as query
+
+COUNT = query("people", "count", 20187, stderr=2.5, column=None)
+MEAN = query("mean visits", "mean", 2.86041, stderr=0.0035, lower=0, upper=50)
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Writes a document and gives the page's text, with single spaces."""
+
+    def written(*queries, **keys):
+        ReleasePages(tmp_path / "report", "release").write(document(*queries, **keys))
+        return " ".join((tmp_path / "report/release.html").read_text(encoding="utf-8").split())
+
+    return written
+
+
+LEFT_OUT = "Rows beyond 3 of each patient are left out, so sums and counts are too small by an amount that is not shown."
+WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("queries", "keys", "left_out", "wider"),
+    [
+        ([COUNT, MEAN], {}, False, False),
+        ([COUNT], {"unit": "patient", "max_rows_per_unit": 3}, True, False),
+        ([MEAN | {"count": 20_190, "coverage": "at least"}], {"relation": "add_remove"}, False, True),
+        ([MEAN | {"count": 20_190, "coverage": "at least"}], {"unit": "patient", "max_rows_per_unit": 3}, True, True),
+    ],
+)
+def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys, left_out, wider):
+    (note,) = answers_text.notes(document(*queries, **keys))
+    assert "They cover the noise." in note
+    for text in (page(*queries, **keys), note):
+        assert (LEFT_OUT in text, WIDER in text) == (left_out, wider)
+    assert ("at least 95 % interval" in page(*queries, **keys)) == wider
+    assert "choice of the rows" not in note
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({}, None),
+        ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random."),
+        ({"unit": "patient", "max_rows_per_unit": 3}, "the answer is neither about all rows nor about one for each patient."),
+    ],
+)
+def test_each_question_says_which_rows_it_is_about(page, keys, words):
+    text = page(COUNT, MEAN, **keys)
+    assert text.count(words or "were used, chosen at random") == (2 if words else 0)
+
+
+INCOME = query(
+    "mean income", "mean", 150_000, stderr=299_957.0, lower=0, upper=150_000, missing="skip", column="income", interval=[0, 150_000]
+)
+COUNTED = {"noise": [{"law": "laplace", "sensitivity": 150_000, "scale": 6e5}, {"law": "discrete_laplace", "sensitivity": 2, "scale": 8.0}]}
+
+
+def test_an_interval_that_holds_all_that_is_possible_is_marked(page):
+    """Its relative error is 50 %, at which the interval is not yet wider than the number is large."""
+    assert View(INCOME).marked() == 1
+    assert View(INCOME | {"interval": [1, 150_000]}).marked() == 0
+    assert View(INCOME)[0].share_and_mark == "50 %, too noisy"
+    assert (
+        View(
+            query("by town", "mean", [9.0, 10.0], groups=["a", "b"], group_by="town", lower=0, upper=10, interval=[[0, 10], [9, 10]])
+        ).marked()
+        == 1
+    )
+
+
+@pytest.mark.parametrize(("count", "is_said"), [(-3, True), (34, True), (80, True), (81, False), (19_000, False)])
+def test_hardly_any_cell_that_could_be_read_is_said(page, count, is_said):
+    answer = INCOME | {"count": count} | COUNTED
+    (note,) = answers_text.notes(document(answer))
+    for text in (page(answer), note):
+        assert ("hardly any cell may have been readable" in text) == is_said
+    assert "readable" not in page(answer | {"missing": 0})
+
+
+def test_of_many_wide_intervals_some_are_named():
+    wide = MEAN | {"coverage": "at least"}
+    (words,) = limits_in_words(document(*(wide | {"name": f"m{i}"} for i in range(30))))
+    assert words.startswith("The intervals of “m0”, “m1”, “m2”, “m3”, “m4” and 25 others may be wider than the confidence says")
+    (words,) = limits_in_words(document(wide | {"name": "m"}))
+    assert words.startswith("The interval of “m” may be wider")
+
+
+def test_groups_beyond_the_bound_are_left_out_too():
+    words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
+    assert words == [
+        "Rows beyond 3 and groups beyond 1 of each patient are left out, so sums and counts are too small by an amount that is not shown."
+    ]
