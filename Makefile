@@ -36,7 +36,8 @@ TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 # With its five retries for each package, pip takes seven minutes where that index cannot be reached.
 PEER_ENV_opacus := PIP_EXTRA_INDEX_URL="$(TORCH_INDEX)" PIP_RETRIES=1
 BUILD_REQUIRES := import tomllib; print("\n".join(tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"]))
-BUILD_WHEEL := import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1], {"quiet": "1"})
+# What setuptools says about patterns of files is no news; errors, the lines of setup.py and what compilers warn of stay.
+BUILD_WHEEL := import logging, sys; logging.disable(logging.WARNING); from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1], {"quiet": "1"})
 # The environment whose Python builds the wheel: the first that needs it.
 BUILDER ?= $(VENV)
 

@@ -40,7 +40,8 @@ def dpcore(what: str, *arguments: object, expected: int = 0) -> str:
     finished = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, text=True)
     if finished.returncode != expected:
         sys.exit(finished.returncode or 1)
-    print(f"== done in {time.monotonic() - began:.1f} seconds", flush=True)
+    ended = "done" if expected == 0 else f"refused, as it should be (exit code {expected}),"
+    print(f"== {ended} in {time.monotonic() - began:.1f} seconds", flush=True)
     return finished.stdout
 
 
@@ -235,6 +236,7 @@ def main() -> int:
     local(console)
     console.rule("A curator holds the data: answers with noise")
     central(console)
+    print("== the demo is complete; the refusal above belongs to it")
     print(f"All of it is in {FOLDER.as_posix()}/: open the .html files in a browser. The same jobs are in examples/; they write to out/.")
     print("After `make demo` the command is in .venv/bin.")
     return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import numbers
 import re
+import warnings
 from array import array as plain_buffer
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -49,7 +50,8 @@ def check_real(
         value = _rounded(name, value, _direction(name) if rounding is None else rounding)
     inside = (low <= value if include_low else low < value) and (value <= high if include_high else value < high)
     if not inside:
-        raise ParameterError(f"{name} must be {_demand(value, low, high, include_low, include_high)}, got {value!r}")
+        percent = f": write {value / 100:g} for {value:g} %" if name == "confidence" and high == 1 < value < 100 else ""
+        raise ParameterError(f"{name} must be {_demand(value, low, high, include_low, include_high)}, got {value!r}{percent}")
     return value
 
 
@@ -115,6 +117,29 @@ def check_positive(name: str, value: object) -> float:
     return check_real(name, value, low=TINY_NORMAL, high=math.inf, include_high=False)
 
 
+def check_beta(beta: float | None, confidence: float | None = None) -> float:
+    """Return the probability β of missing, which is given itself or as 1 − confidence; warn of a β above 1/2.
+
+    Only the function that the user called may call this: the warning names the line of its caller.
+    """
+    if confidence is not None:
+        if beta is not None:
+            raise ParameterError(f"beta or confidence is required, not both, got beta={beta!r} and confidence={confidence!r}")
+        confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
+        missed = 1 - confidence
+        return missed if 1 - missed >= confidence else math.nextafter(missed, 0.0)
+    if beta is None:
+        raise ParameterError("beta or confidence is required: beta=0.05, the probability of missing, or confidence=0.95")
+    beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
+    if beta > 0.5:
+        warnings.warn(
+            f"beta is the probability of missing, got {beta!r}: for 95 % write beta=0.05",
+            UserWarning,
+            stacklevel=3,
+        )
+    return beta
+
+
 def check_sensitivity(sensitivity: float) -> float:
     """Return a sensitivity as a positive float, rounded up, else raise: one that is too small would break the guarantee."""
     return check_positive("sensitivity", sensitivity)
@@ -153,11 +178,14 @@ _NAMES = {np.dtype(name): name for name in (*REAL_DTYPES, "uint64", "bool")}
 """Names of dtypes in native byte order. NumPy puts a name together each time it is asked, which takes longer than a kernel's whole call."""
 
 
-def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str = "", exact_columns: bool = False) -> npt.NDArray[Any]:
+def check_array(
+    name: str, value: object, dtypes: Sequence[str], *, advice: str = "", of_text: str = "", exact_columns: bool = False
+) -> npt.NDArray[Any]:
     """Return `value` as an array if its dtype is among `dtypes`, in native byte order.
 
     Masked arrays are refused at any depth, and so are object arrays and integers that would lose digits in an array. The result is a plain
-    array, because subclasses index, reduce and multiply by their own rules. `advice` ends the message about floats given for integers.
+    array, because subclasses index, reduce and multiply by their own rules. `advice` ends the message about floats given for integers,
+    `of_text` that about text and objects.
     With `exact_columns`, tables are refused whose columns one array does not hold exactly: where numbers are clamped, that does no harm.
     """
     if type(value) is not np.ndarray:
@@ -166,10 +194,10 @@ def check_array(name: str, value: object, dtypes: Sequence[str], *, advice: str 
             _check_columns(name, table, value.dtype)
     if _NAMES.get(value.dtype) not in dtypes:
         order = "" if value.dtype.isnative else " in foreign byte order"
-        found = dtype_words(value.dtype)
+        found, said = dtype_words(value.dtype), of_text if value.dtype.kind in "OSTU" else ""
         if value.dtype.kind == "f" and set(dtypes) <= set(INTEGER_DTYPES):
             raise ParameterTypeError(f"{name} must hold integers, got {found}{advice or _WHOLE}")
-        raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {found}{order}")
+        raise ParameterTypeError(f"{name} must have one of the dtypes {', '.join(dtypes)}, got {found}{order}{said}")
     return value
 
 
@@ -205,6 +233,9 @@ def _as_array(name: str, value: object) -> npt.NDArray[Any]:
         raise
     except Exception:  # noqa: S110 - what other libraries say may show a value, and must not be the context of the error below
         pass
+    if found is not None and found.dtype == np.object_ and found.ndim == 0 and isinstance(value, Iterable):  # NumPy takes it for one item
+        inner = f"{name}.values()" if isinstance(value, Mapping) else name
+        raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}: write list({inner})")
     if found is None:
         raise ParameterTypeError(f"{name} must be a number or an array of numbers, got {type(value).__name__}")
     check_unmasked(name, found)  # what an object's __array__ gave

@@ -271,6 +271,7 @@ def command_group() -> click.Group:
             dpcore privatize job.toml             randomises the table
             dpcore estimate OUTPUT                computes means and shares from it, with intervals
             dpcore release --help                 answers questions about a table, with noise on the answers
+            dpcore plan job.toml                  says how far the answers may be off, and how much epsilon they need
             dpcore ledger --help                  keeps a budget over many releases
             dpcore reproduce all --report out     measures results of the literature again
             dpcore bench                          measures the speed on this machine, beside other packages

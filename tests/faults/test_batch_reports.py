@@ -102,7 +102,7 @@ def test_nothing_to_read(place):
     refused(place, "no parquet, csv or arrow file found", code=4)
     place.target = place.folder / "a.xlsx"
     place.target.write_bytes(b"")
-    refused(place, "cannot tell the format from the ending '.xlsx'", "name files that all end in one of .parquet, .csv, .arrow", code=2)
+    refused(place, "dpcore does not read '.xlsx'; save the table as CSV or Parquet", code=2)
 
 
 def rewrite(place, change):

@@ -164,7 +164,8 @@ def test_adaptive_queries_have_both_accuracies():
     assert (accuracy, failure) == (queries.empirical_accuracy(0.05) + error, 0.1)
     assert accuracy < queries.statistical_accuracy(0.05)[0] == queries.empirical_accuracy(0.05) + 0.5
     few = AdaptiveQueries(np.zeros(10), 0.05, 1e-9, uses=100)
-    assert few.statistical_accuracy(0.6, method="proved")[1] == 1.0
+    with pytest.warns(UserWarning, match="beta is the probability of missing"):
+        assert few.statistical_accuracy(0.6, method="proved")[1] == 1.0
     # β/k below the least β of the bound: by a larger one the answers would miss more often than they say
     many, beta = AdaptiveQueries(np.zeros(10**6), 1e-4, 1e-300, uses=10**6), 2.0**-600
     assert generalization_error(1e-4, 1e-300, n=10**6, beta=beta) < 0.1

@@ -14,6 +14,7 @@ from dpcore import accounting
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.noise import default_grid
 
+pytestmark = pytest.mark.filterwarnings("ignore:beta is the probability of missing:UserWarning")  # large ones are legal
 MP = mpmath.MPContext()
 MP.dps = 60
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dpcore._validation import REAL_DTYPES, check_array, check_finite, check_integer, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_beta, check_finite, check_integer, check_real
 from dpcore.errors import ParameterError
 
 Array = npt.NDArray[np.float64]
@@ -116,7 +116,7 @@ class TracingAttack:
         at most β, by Hoeffding's inequality.
         """
         radius = check_real("radius", radius, low=0.0, high=2.0**900, include_low=False)
-        beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
+        beta = check_beta(beta)
         scores, length = self.scores(records, released), float(np.linalg.norm(self._direction(released)))
         accused: npt.NDArray[np.bool_] = scores > radius * length * math.sqrt(-2 * math.log(beta))
         return accused

@@ -14,6 +14,7 @@ MEANT = {"low": "lower", "high": "upper", "fillna": "missing", "fill_null": "mis
 """Words of other libraries for arguments, besides those that jobs explain."""
 NO_ROWS = "no row of the table is ever shown"
 UNBOUNDED = "an extreme value is one person's; use quantile"
+BY_COLUMN = 'rows are chosen by an expression of SQL: where("{} > 40")'
 WORDS = {
     **dict.fromkeys(("filter", "query", "loc", "iloc"), "use where, with a condition in SQL"),
     **dict.fromkeys(("assign", "with_columns", "with_column", "eval"), "use derive, with expressions in SQL"),
@@ -43,7 +44,17 @@ def no_attribute(owner: object, name: str, words: Mapping[str, str]) -> Attribut
     """The error about a method or an attribute that an object does not have."""
     said = f"{type(owner).__name__!r} object has no attribute {name!r}"
     advice = words.get(name) or _for_word_of_jobs(name)
+    if advice is None and words is WORDS and not name.startswith("_"):
+        advice = f"{BY_COLUMN.format(name if name.isidentifier() else 'age')}, and a query takes a column by its name"
     return AttributeError(said if advice is None else f"{said}; {advice}", name=name, obj=owner)
+
+
+def not_indexed(owner: object) -> ParameterTypeError:
+    """The error about brackets behind a table."""
+    return ParameterTypeError(
+        f"{type(owner).__name__!r} object takes no index: no row of it is shown; {BY_COLUMN.format('age')}, and columns are named "
+        'in queries, such as mean("age", lower=0, upper=100, epsilon=0.5)'
+    )
 
 
 def _for_word_of_jobs(name: str) -> str | None:

@@ -114,7 +114,13 @@ class Budget(OneProcess):
             raise BudgetError(
                 f"this needs epsilon {amount.epsilon!r}, delta {amount.delta!r}, and the table has spent epsilon {spent.epsilon!r}, delta "
                 f"{spent.delta!r} of max_epsilon = {limit.epsilon!r}, max_delta = {limit.delta!r}; nothing is spent"
+                + _allowed_delta(amount.delta, limit.delta)
             )
+
+
+def _allowed_delta(needed: float, limit: float) -> str:
+    """What to write where the table allows no δ at all."""
+    return f". Allow the delta as well: PrivateTable(…, max_delta={needed!r}), or more" if limit == 0 < needed else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +382,10 @@ def _as_of_argument(mistake: Mistake, is_named: bool) -> str:
 
 def _about_cell(text: str) -> str:
     """The message about a cell for which nothing is declared as one about the arguments of a call."""
+    from dpcore.tables.types.values import ADVICE, UNKNOWN_OR_SKIP
+
+    for said in (f": {ADVICE}", f": {UNKNOWN_OR_SKIP}"):
+        text = text.replace(said, "")
     for key, advice in _ADVICE.items():
         text = text.replace(f"the job declares no `{key}` for this column", f"{key} is not given; {advice}")
     return text.replace(CURATOR, "")

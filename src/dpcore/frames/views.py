@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames._methods import Methods
 from dpcore.frames.asking import entry_of, labels
-from dpcore.frames.calls import OF_GROUPED, WORDS, no_attribute
+from dpcore.frames.calls import OF_GROUPED, WORDS, no_attribute, not_indexed
 from dpcore.frames.question import FoundGroups, Question, View
 from dpcore.frames.signatures import Described
 from dpcore.frames.sources import is_frame, records_of, source_of
@@ -198,6 +198,9 @@ class Selectable(Answering):
 
         def __getattr__(self, name: str) -> object:
             raise no_attribute(self, name, WORDS)
+
+        def __getitem__(self, key: object) -> object:
+            raise not_indexed(self)
 
     def where(self, sql: str) -> Self:
         """Leave out the rows for which an expression is not true. What is asked then has a private number of rows.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dpcore import accounting, selection
 from dpcore._processes import OneProcess
-from dpcore._validation import REAL_DTYPES, check_array, check_choice, check_integer, check_positive, check_real
+from dpcore._validation import REAL_DTYPES, check_array, check_beta, check_choice, check_integer, check_positive, check_real
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
 from dpcore.inference._parameters import MOST_RECORDS
 from dpcore.inference._population import deviation
@@ -228,13 +228,15 @@ class AdaptiveQueries(Guaranteed, OneProcess):
 
     # Accuracy
 
-    def empirical_accuracy(self, beta: float) -> float:
+    def empirical_accuracy(self, beta: float | None = None, *, confidence: float | None = None) -> float:
         r"""Return an α such that all k answers are within α of the means over the data, with probability at least 1 − β.
 
         Parameters
         ----------
-        beta : float
-            In (0, 1).
+        beta : float, optional
+            In (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
 
         Returns
         -------
@@ -245,8 +247,7 @@ class AdaptiveQueries(Guaranteed, OneProcess):
         -----
         Source: Stemmer (lecture 6), Claim 6.
         """
-        beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
-        return self.scale * math.log(self.uses / beta)
+        return self._within(check_beta(beta, confidence))
 
     def statistical_accuracy(
         self, beta: float, *, constant: float = 1.0, method: Literal["lecture", "proved"] = "lecture"
@@ -281,19 +282,22 @@ class AdaptiveQueries(Guaranteed, OneProcess):
         For records drawn independently from one distribution, if `best_of` does not choose queries. `planning.AdaptiveAnswers` finds the n,
         ε and δ for an accuracy. Source: Stemmer (lecture 6), Theorem 9; compare Bassily et al. (2016).
         """
-        beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
+        beta = check_beta(beta)
         constant = check_positive("constant", constant)
         if check_choice("method", method, ("lecture", "proved")) == "proved":
             each = beta / self.uses
             error = generalization_error(self.epsilon, self.delta, n=self.n, beta=each) if each >= LEAST_BETA else 1.0
             together = float(deviation(self.scale, self.uses, self.epsilon, self.delta, 2 * beta))
-            return min(self.empirical_accuracy(beta) + error, together), min(1.0, 2 * beta)
+            return min(self._within(beta) + error, together), min(1.0, 2 * beta)
         needed = constant * -math.log(self.delta) / self.epsilon**2
         if self.n < needed:
             raise ParameterError(f"records must be at least constant·ln(1/delta)/epsilon² = {needed!r}, got {self.n}")
-        return self.empirical_accuracy(beta) + 10 * self.epsilon, min(1.0, beta + self.uses * self.delta / self.epsilon)
+        return self._within(beta) + 10 * self.epsilon, min(1.0, beta + self.uses * self.delta / self.epsilon)
 
     # Parts
+
+    def _within(self, beta: float) -> float:
+        return self.scale * math.log(self.uses / beta)
 
     def _total(self, query: Query) -> ExactSum:
         values = query(self._records)

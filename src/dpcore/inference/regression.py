@@ -13,7 +13,7 @@ from dpcore import accounting
 from dpcore._dataclasses import dataclass
 from dpcore._html import columns_table, guarantee
 from dpcore._spread import check_confidence
-from dpcore._validation import check_positive, check_real, check_threads
+from dpcore._validation import check_beta, check_positive, check_real, check_threads
 from dpcore.errors import ParameterError
 from dpcore.inference import _gram
 from dpcore.inference._parameters import check_records
@@ -199,7 +199,7 @@ def linear_regression(
     delta = check_real("delta", delta, low=0.0, high=1.0, include_low=False, include_high=False)
     x_radius = check_real("x_radius", x_radius, low=2.0**-400, high=2.0**400)
     y_radius = check_real("y_radius", y_radius, low=2.0**-400, high=2.0**400)
-    beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
+    beta = check_beta(beta)
     check_threads(threads)
     scales = noise_scales(epsilon, delta)
     products = _gram.cross_products(rows, responses, x_radius, y_radius)

@@ -25,6 +25,7 @@ MAX_KEY_PARTS = 32
 OPEN = "???"
 """The value of a draft that the user replaces; TOML has no such value."""
 UNFILLED = re.compile(r"[ \t]*[A-Za-z_]+[ \t]*=[ \t]*\?\?\?")
+OF_TABLES = {".csv", ".tsv", ".txt", ".parquet", ".arrow", ".feather", ".xlsx", ".xls", ".json", ".jsonl"}
 LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){{{MAX_KEY_PARTS}}}""")
 
 
@@ -35,7 +36,7 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
     try:
         text = content.decode()
     except UnicodeDecodeError:
-        raise JobError(f"{path} is not UTF-8 text, as TOML must be") from None
+        raise JobError(f"{path} is not UTF-8 text, as TOML must be{_of_table(path)}") from None
     if LONG_KEY.search(text):
         raise JobError(f"{path} is not a valid job: a dotted key has more than {MAX_KEY_PARTS} parts")
     _check_filled_in(path, text)
@@ -44,7 +45,7 @@ def _toml(path: str | Path, content: bytes) -> dict[str, Any]:
     except RecursionError:
         raise JobError(f"{path} is not a valid job: its lists or tables are nested too deeply") from None
     except tomllib.TOMLDecodeError as error:
-        advice = _twice(text) or "; text has double quotes, numbers a decimal point, and each key a line of its own"
+        advice = _of_table(path) or _twice(text) or "; text has double quotes, numbers a decimal point, and each key a line of its own"
         raise JobError(f"{path} is not valid TOML: {error}{advice}") from None
     except ValueError:  # an integer of thousands of digits
         raise JobError(f"{path} is not a valid job: a number is too long") from None
@@ -60,6 +61,11 @@ def _check_filled_in(path: str | Path, text: str) -> None:
         raise JobError(
             f"{path} is a draft: {key} = {OPEN} in line {number}{more}: write what you know about the subject in place of {OPEN}"
         )
+
+
+def _of_table(path: str | Path) -> str:
+    """What to say where a file that is no job has the name of a table."""
+    return "; a job file is expected here, and `dpcore init` drafts one for a table" if Path(path).suffix.lower() in OF_TABLES else ""
 
 
 def _twice(text: str) -> str:

@@ -244,7 +244,7 @@ def _check_declared(job: Job, info: FileInfo, columns: tuple[NoisyColumn, ...]) 
         about = f" ({column.name!r}, {column.section.mechanism})"
         keys = column.values.missing_keys(None if info.types is None else info.types[column.name])
         if keys and job.ledger is not None:
-            raise undeclared(("column", position), about, keys)
+            raise undeclared(("column", position), about, keys, skipped=("missing",))
         if "missing" in keys and job.privacy.suppresses:
             text = (
                 f"missing must be declared with unit = {job.privacy.unit!r}: the cells of rows that are more than max_rows_per_unit = "

@@ -58,6 +58,11 @@ def parse_release_job(document: dict[str, Any]) -> ReleaseJob:
     return within_budget(parse(ReleaseJob, document, ENTRIES))
 
 
+def load_unlimited(path: str | Path, settings: Settings) -> ReleaseJob:
+    """Read and check a job file whose queries may spend more than `[privacy]` allows, for `dpcore plan`, which says so."""
+    return load(path, lambda document: parse(ReleaseJob, document, ENTRIES), ReleaseJob, ENTRIES, settings)
+
+
 def load_release_job(path: str | Path, *, settings: Settings | None = None) -> ReleaseJob:
     r"""Read and check a job file.
 

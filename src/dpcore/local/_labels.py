@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 BLOCK = 1 << 14
 LONG = 1 << 26
 """Characters of all labels, each as long as the longest one, up to which they are searched in an array."""
+CODES = (
+    "; codes 0 … k − 1 are expected: from_categories(epsilon, ['a', 'b']) takes labels, pandas.Categorical(x, ['a', 'b']).codes makes codes"
+)
 UNKNOWN = -1
 """The code of values that are not one of the labels."""
 
@@ -69,7 +72,7 @@ def unknown_code(unknown: object, labels: tuple[str, ...]) -> int | None:
 def codes_of(records: Any, labels: tuple[str, ...] | None) -> npt.NDArray[Any]:
     """Return records as an array of codes: as they are if they are integers, else by their labels, with `UNKNOWN` for all others."""
     if labels is None:
-        return check_array("records", records, INTEGER_DTYPES)
+        return check_array("records", records, INTEGER_DTYPES, of_text=CODES)
     known, own = _categorical(records)
     if own is not None:
         return _of_categorical(known, own, labels)

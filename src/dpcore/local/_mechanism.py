@@ -155,7 +155,9 @@ def check_codes(
         position = _backend.first_outside(codes, k, threads)
         if position >= 0:
             known = "labels of the categories" if labelled else f"codes in [0, {k - 1}]"
-            raise DataError(f"records must hold {known} unless `unknown` names one for others; the one at {place(codes, position)} is not")
+            missing = "; a missing value is none either (its code in pandas is −1): leave it out, or give `unknown`"
+            others = f"unless `unknown` names one for others; the one at {place(codes, position)} is not"
+            raise DataError(f"records must hold {known} {others}{missing}")
     return codes
 
 

@@ -40,8 +40,7 @@ def kept(calibrate: Callable[..., float], **parameters: float) -> float:
 
 
 def tail_probability(beta: float, size: int) -> Any:
-    """Return 1 − (1−β)^(1/k), the probability for one answer."""
+    """Return 1 − (1−β)^(1/k), the probability for one answer, of a checked β."""
     from dpcore.accounting import _calibration
 
-    beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
     return _calibration.tail_probability(beta, check_integer("size", size, low=1))

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpcore import accounting, noise
 from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT
-from dpcore._validation import check_choice, check_positive, check_sensitivity
+from dpcore._validation import check_beta, check_choice, check_positive, check_sensitivity
 from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
 from dpcore.noise import Real
 from dpcore.privacy import Guaranteed, Privacy, Relation
@@ -115,13 +115,15 @@ class Laplace(Guaranteed):
         """
         return noise.laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, *, size: int = 1) -> float:
+    def accuracy(self, beta: float | None = None, *, confidence: float | None = None, size: int = 1) -> float:
         r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
-        beta : float
-            Probability β that at least one answer is further off, in (0, 1).
+        beta : float, optional
+            Probability β that at least one answer is further off, in (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
         size : int, default 1
             Number of answers k that the statement covers at once, ≥ 1.
 
@@ -134,7 +136,7 @@ class Laplace(Guaranteed):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a parameter is outside its range or of the wrong type.
+            If a parameter is outside its range or of the wrong type, or not exactly one of `beta` and `confidence` is given.
 
         Notes
         -----
@@ -142,7 +144,9 @@ class Laplace(Guaranteed):
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.laplace_width(self.scale, tail_probability(beta, size), noise.default_grid(self.scale) / 2)
+        return _calibration.laplace_width(
+            self.scale, tail_probability(check_beta(beta, confidence), size), noise.default_grid(self.scale) / 2
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,13 +252,15 @@ class Gaussian(Guaranteed):
         """
         return noise.gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, *, size: int = 1) -> float:
+    def accuracy(self, beta: float | None = None, *, confidence: float | None = None, size: int = 1) -> float:
         r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
-        beta : float
-            Probability β that at least one answer is further off, in (0, 1).
+        beta : float, optional
+            Probability β that at least one answer is further off, in (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
         size : int, default 1
             Number of answers k that the statement covers at once, ≥ 1.
 
@@ -267,7 +273,7 @@ class Gaussian(Guaranteed):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a parameter is outside its range or of the wrong type.
+            If a parameter is outside its range or of the wrong type, or not exactly one of `beta` and `confidence` is given.
 
         Notes
         -----
@@ -275,4 +281,6 @@ class Gaussian(Guaranteed):
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.gaussian_width(self.scale, tail_probability(beta, size), noise.default_grid(self.scale) / 2)
+        return _calibration.gaussian_width(
+            self.scale, tail_probability(check_beta(beta, confidence), size), noise.default_grid(self.scale) / 2
+        )

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dpcore import accounting, noise
 from dpcore._dataclasses import dataclass
 from dpcore._series import SeriesT
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_sensitivity
+from dpcore._validation import INTEGER_DTYPES, check_array, check_beta, check_choice, check_integer, check_positive, check_sensitivity
 from dpcore.errors import ParameterError
 from dpcore.mechanisms._parameters import checked_budget, kept, settle, tail_probability
 from dpcore.privacy import Guaranteed, Privacy, Relation
@@ -110,13 +110,15 @@ class DiscreteLaplace(Guaranteed):
         """
         return noise.discrete_laplace(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, *, size: int = 1) -> int:
+    def accuracy(self, beta: float | None = None, *, confidence: float | None = None, size: int = 1) -> int:
         r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
-        beta : float
-            Probability β that at least one answer is further off, in (0, 1).
+        beta : float, optional
+            Probability β that at least one answer is further off, in (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
         size : int, default 1
             Number of answers k that the statement covers at once, ≥ 1.
 
@@ -128,11 +130,11 @@ class DiscreteLaplace(Guaranteed):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a parameter is outside its range or of the wrong type.
+            If a parameter is outside its range or of the wrong type, or not exactly one of `beta` and `confidence` is given.
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.discrete_laplace_width(self.scale, tail_probability(beta, size))
+        return _calibration.discrete_laplace_width(self.scale, tail_probability(check_beta(beta, confidence), size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +248,15 @@ class DiscreteGaussian(Guaranteed):
             raise ParameterError(f"values must hold at most 1 answer for method='exact', got {size}; 'zcdp' takes arrays")
         return noise.discrete_gaussian(values, self.scale, rng=rng, out=out, threads=threads)
 
-    def accuracy(self, beta: float, *, size: int = 1) -> int:
+    def accuracy(self, beta: float | None = None, *, confidence: float | None = None, size: int = 1) -> int:
         r"""Return the half-width within which all k = `size` answers lie with probability ≥ 1 − β.
 
         Parameters
         ----------
-        beta : float
-            Probability β that at least one answer is further off, in (0, 1).
+        beta : float, optional
+            Probability β that at least one answer is further off, in (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
         size : int, default 1
             Number of answers k that the statement covers at once, ≥ 1.
 
@@ -264,8 +268,8 @@ class DiscreteGaussian(Guaranteed):
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a parameter is outside its range or of the wrong type.
+            If a parameter is outside its range or of the wrong type, or not exactly one of `beta` and `confidence` is given.
         """
         from dpcore.accounting import _calibration
 
-        return _calibration.discrete_gaussian_width(self.scale, tail_probability(beta, size))
+        return _calibration.discrete_gaussian_width(self.scale, tail_probability(check_beta(beta, confidence), size))

@@ -15,7 +15,16 @@ from dpcore import accounting, noise
 from dpcore._dataclasses import dataclass
 from dpcore._guarantee import sentences
 from dpcore._processes import OneProcess
-from dpcore._validation import INTEGER_DTYPES, check_array, check_choice, check_integer, check_positive, check_real, check_sensitivity
+from dpcore._validation import (
+    INTEGER_DTYPES,
+    check_array,
+    check_beta,
+    check_choice,
+    check_integer,
+    check_positive,
+    check_real,
+    check_sensitivity,
+)
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.mechanisms._totals import MOST_STEPS, Factorisation, Tree, nodes_moved, root_up, scale_of_rho, squared_norm
 from dpcore.privacy import Privacy, Relation
@@ -25,7 +34,6 @@ if TYPE_CHECKING:
     from dpcore.mechanisms._totals import Kept
     from dpcore.rng import Stream
 
-MOST_BETA = 1 - 2.0**-53
 SHOWN_DELTA = 1e-6
 """The δ of the guarantee in words, where the noise has a ρ alone."""
 
@@ -266,13 +274,15 @@ class RunningTotals:
         """
         return self.way.deviation(self.scale, self._checked(step))
 
-    def accuracy(self, beta: float, *, step: int) -> float:
+    def accuracy(self, beta: float | None = None, *, confidence: float | None = None, step: int) -> float:
         r"""Return the half-width within which the total of a step lies with probability ≥ 1 − β.
 
         Parameters
         ----------
-        beta : float
-            Probability β that it is further off, in (0, 1).
+        beta : float, optional
+            Probability β that it is further off, in (0, 1). Exactly one of `beta` and `confidence` is required.
+        confidence : float, optional
+            1 − β, in (0, 1).
         step : int
             t, in [1, T].
 
@@ -285,10 +295,9 @@ class RunningTotals:
         Raises
         ------
         ParameterError, ParameterTypeError
-            If a parameter is outside its range or of the wrong type.
+            If a parameter is outside its range or of the wrong type, or not exactly one of `beta` and `confidence` is given.
         """
-        beta = check_real("beta", beta, low=0.0, high=1.0, include_low=False, include_high=False)
-        return self.way.width(self.scale, self._checked(step), beta)
+        return self.way.width(self.scale, self._checked(step), check_beta(beta, confidence))
 
     def _checked(self, step: int) -> int:
         return check_integer("step", step, low=1, high=self.steps)
@@ -436,7 +445,7 @@ def _checked_entry(entry: object) -> int:
 
 def around_total(total: float, mechanism: RunningTotals, step: int, confidence: float) -> tuple[float, float]:
     """The interval around a total, with room for the rounding of a float."""
-    width = mechanism.accuracy(min(1 - confidence, MOST_BETA), step=step)
+    width = mechanism.accuracy(confidence=confidence, step=step)
     if isinstance(total, int):
         return total - math.ceil(width), total + math.ceil(width)
     low, high = total - width, total + width

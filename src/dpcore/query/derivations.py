@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import re
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
@@ -246,14 +248,25 @@ SORTS = (
 )
 
 
-def mend(name: str, dtype: pa.DataType, cells: Encoder | KeyColumn) -> str:
-    """Advice for the end of a message about a column that has a type other than the cells take; "" if there is none."""
+ONE_COLUMN = re.compile(r'\s*(?P<function>\w+)\s*\(\s*(?P<column>\w+|"[^"]+")\s*\)\s*')
+"""An aggregate of one column."""
+
+
+def mend(name: str, dtype: pa.DataType, cells: Encoder | KeyColumn, made: object = None) -> str:
+    """Advice for the end of a message about a column that has a type other than the cells take; "" if there is none.
+
+    `made` is the expression that makes the column of the rows of a unit, if one does.
+    """
     dtype = value_type(dtype)
     is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype)
     if isinstance(cells, OfNumbers):
         sort = _sort(dtype)
         if sort is not None:
             return f"; the query's bounds, edges or grid must be of its sort, like {EXAMPLES[sort]}"
+        if is_text and isinstance(made, str):
+            called = ONE_COLUMN.fullmatch(made)
+            example = "mode(CAST(x AS DOUBLE))" if called is None else f"{called['function']}(CAST({called['column']} AS DOUBLE))"
+            return f"; make numbers of the text in the expression per unit: {name} = {json.dumps(example, ensure_ascii=False)}"
         return f"; derive a column of numbers from the text, as in CAST({_quoted(name)} AS DOUBLE)" if is_text else ""
     if isinstance(cells, Categorical | ListedGroups) and not cells.accepts(pa.string()) and is_text:
         return "; write the values as strings, or derive a column of another type from the text"

@@ -20,7 +20,7 @@ from dpcore.tables.types import plain, texts, times
 from dpcore.tables.types.categories import value_type
 from dpcore.tables.types.decimals import steps
 from dpcore.tables.types.timed import sort_of
-from dpcore.tables.types.values import ABSENT, REAL_TYPES, CellError, Codes, Numbers, are_int64, not_given
+from dpcore.tables.types.values import ABSENT, REAL_TYPES, UNKNOWN_OR_SKIP, CellError, Codes, Numbers, are_int64, not_given
 from dpcore.tables.types.whole_arrays import decoded
 
 if TYPE_CHECKING:
@@ -433,7 +433,7 @@ class Categorical:
         return np.where((codes < 0) | (codes >= self.size), np.int64(other), codes)
 
     def _refused(self, cells: pa.Array, missing: int | None, unknown: int | None) -> CellError:
-        found = Codes(self.categories, missing, unknown).refused(cells)
+        found = Codes(self.categories, missing, unknown).refused(cells, UNKNOWN_OR_SKIP)
         if found is None:
             raise AssertionError("no cell is refused")
         return found

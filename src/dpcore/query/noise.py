@@ -72,7 +72,7 @@ def laplace_deviation(scale: float) -> float:
 @functools.lru_cache(maxsize=1024)
 def half_width_of(noise: IntegerNoise | RealNoise, beta: float) -> float:
     """Half width of the interval with error probability β; cached, since all groups need the same."""
-    return noise.accuracy(beta)
+    return noise.accuracy(beta) if beta <= 0.5 else noise.accuracy(confidence=1 - beta)
 
 
 def described(noise: IntegerNoise | RealNoise) -> Noise:

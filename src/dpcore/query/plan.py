@@ -333,7 +333,7 @@ def _check_types(job: ReleaseJob, found: _Found, types: dict[str, pa.DataType], 
                     asked = f"group_by of {query.name!r}"
                 where = "" if name in found.derived else f"{path}: "
                 said = f"{where}column {name!r} has type {types[name]}, but {asked} takes {cells.wanted}"
-                raise JobError(said + mend(name, types[name], cells))
+                raise JobError(said + mend(name, types[name], cells, None if job.per_unit is None else job.per_unit.columns.get(name)))
             found.integers[name] = found.integers.get(name, True) and pa.types.is_integer(types[name])
 
 

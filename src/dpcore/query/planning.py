@@ -90,6 +90,9 @@ class Target:
         if not isinstance(relative, tuple | list) or len(relative) != 2:
             raise ParameterTypeError(f"relative must be a share and an assumed answer, such as (0.05, 400), got {relative!r}")
         share = _size("relative[0]", relative[0])
+        if share > 1:
+            percent = f"write {share / 100:g} for {share:g} %" if share <= 100 else "write 0.05 for 5 %"
+            raise ParameterError(f"relative[0], the share of the answer, must be in (0.0, 1.0], got {share!r}: {percent}")
         answer = check_real("relative[1]", relative[1], low=-math.inf, high=math.inf, include_low=False, include_high=False)
         if answer == 0:
             raise ParameterError("relative[1], the assumed answer, must not be 0: no ε gives a share of 0")

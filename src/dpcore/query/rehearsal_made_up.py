@@ -158,7 +158,8 @@ def made_up_table(job: ReleaseJob, rows: int, rows_per_unit: int, joined: str | 
         if job.where is not None or job.derive or job.per_unit is not None or any(query.where for query in job.query):
             raise JobError(
                 f"input.path = {job.input.path!r} has no schema with types that could be read, and only it says the types of the columns "
-                "in SQL (where, derive, per_unit); name a .parquet or .arrow file of the same columns with --set input.path=PATH"
+                "in SQL (where, derive, per_unit); name a .parquet or .arrow file of the same columns with --set input.path=PATH. Without "
+                "one, invent a CSV with these columns yourself, which dpcore rehearse takes with --on"
             )
         types = {name: None for name in (*declared.ranges, *declared.listed) if name not in made}
     rng = np.random.default_rng(SEED)  # noqa: TID251  # made-up values, which protect no one

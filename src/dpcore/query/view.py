@@ -132,7 +132,7 @@ class Row:
             return plain_name(self.label) if self.label is not None else f"– ({self.note})" if self.note else "–"
         value, lower, upper = self.shown
         if self.ranks is not None:
-            return f"{with_unit(value, query)} ± {plain_number(float(self.ranks), 3)} rows"
+            return f"{with_unit(value, query)} (rank ± {counted(math.ceil(self.ranks), 'row')})"
         if self.is_exact:
             return f"{with_unit(value, query)} (exact)"
         if self.lower is None:

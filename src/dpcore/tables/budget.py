@@ -21,4 +21,5 @@ def refuse_overspending(
         if spent > limit:
             parts = " + ".join(f"{getattr(privacy, key)!r} ({name})" for name, privacy in spends[:10])
             more = f" + … ({len(spends) - 10} more {entries})" if len(spends) > 10 else ""
-            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}{note}")
+            way = f". Allow it: max_delta = {spent!r} in [privacy], or more" if key == "delta" and limit == 0 else ""
+            raise BudgetError(f"the job spends {key} = {spent!r}, but privacy.max_{key} = {limit!r}: {parts}{more}{note}{way}")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dpcore.tables.sources import InputFile
 
 Wanted = TypeVar("Wanted")
-LISTED_FOR_CURATORS = "With --curator, who may see the data, the columns are listed"
+LISTED_FOR_CURATORS = "If you may see the data, --curator lists the columns"
 
 
 def check_is(name: str, value: object, kind: type[Wanted], made_by: str) -> Wanted:
@@ -48,9 +48,19 @@ def check_names(info: FileInfo, path: InputFile, wanted: Iterable[str], *, curat
         if name not in present:
             guess = suggestion(name, info.names)
             if not public:
-                raise JobError(f"{path}: there is no column {name!r} in the header, which is the first line.{guess} {LISTED_FOR_CURATORS}")
+                said = f"{path}: there is no column {name!r} in the header, which is the first line."
+                raise JobError(f"{said}{_separator(info.names, asked) or guess} {LISTED_FOR_CURATORS}")
             listed = ", ".join(info.names[:30]) + (", …" if len(info.names) > 30 else "")
             raise JobError(f"{path}: there is no column {name!r}.{guess} The columns are: {listed}")
+
+
+def _separator(names: tuple[str, ...], asked: list[str]) -> str:
+    """What to say of a CSV with another separator, which a name that the job gives shows; nothing else of the first line."""
+    for separator, word in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
+        parts = {part.strip(" \"'") for name in names if separator in name for part in name.split(separator)}
+        if parts & set(asked):
+            return f" dpcore reads comma-separated files; this one seems to be separated by {word}: save it with commas."
+    return ""
 
 
 def type_of_unit(info: FileInfo, path: InputFile, unit: str, before: pa.DataType | None) -> pa.DataType:
@@ -81,11 +91,23 @@ def check_curator(job: JobFile, *, curator: bool) -> None:
         )
 
 
-def undeclared(path: Keys, about: str, keys: tuple[str, ...], part: str = "") -> JobError:
-    """The error for a job with a ledger whose rows could end it."""
-    meant = {"missing": "a cell that is missing or does not parse", "unknown": "one that is no category"}
+MEANT = {"missing": "a cell that is missing or does not parse", "unknown": "a cell that is no category"}
+"""What the keys are about that say what stands for a cell."""
+
+
+def to_declare(keys: tuple[str, ...], skipped: tuple[str, ...] = ("missing", "unknown")) -> str:
+    """What to add where these keys are not given; rows with cells of the kinds `skipped` can be left out."""
+    wording = [f'{key} = "skip"' if key in skipped else f"{key} = one of the possible answers" for key in keys]
+    return f"add {' and '.join(wording)}" + (', or a value in place of "skip"' if set(keys) & set(skipped) else "")
+
+
+def undeclared(
+    path: Keys, about: str, keys: tuple[str, ...], part: str = "", skipped: tuple[str, ...] = ("missing", "unknown")
+) -> JobError:
+    """The error for a job with a ledger whose rows could end it; rows with cells of the kinds `skipped` can be left out."""
+    advice, meant = to_declare(keys, skipped), MEANT
     text = (
         f"{' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
-        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}"
+        f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}: {advice}"
     )
     return MistakesError(Mistake(path, text, about=about, part=part))

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from dpcore.tables.sections import Format, InputSection
     from dpcore.tables.sources import InputFile, Version
 
+OF_OTHER_PROGRAMS = {".xlsx", ".xls", ".xlsm", ".ods", ".sas7bdat", ".sav", ".dta", ".rds", ".json", ".jsonl", ".db", ".sqlite"}
+"""Endings of tables that are saved in another format first."""
+
 
 def discover(path: str, given: Format | None = None, key: str = "input.path", declared: Mapping[str, str] | None = None) -> Inputs:
     """Find files: one, every file of a folder and its subfolders, what a glob matches, or the shards that a manifest names.
@@ -188,6 +191,8 @@ def _common_format(path: str, key: str, paths: list[Path | Address]) -> Format:
     endings = sorted({file.suffix.lower() for file in paths})
     if len(endings) > 1 or endings[0] not in SUFFIXES:
         takes_format = key.rpartition(".")[2] == "path" and (key.startswith("input") or "join" in key)
+        if not SUFFIXES.keys() & set(endings) and OF_OTHER_PROGRAMS & set(endings):
+            raise JobError(f"{key} = {path!r}: dpcore does not read {', '.join(map(repr, endings))}; save the table as CSV or Parquet")
         said = f"; set {key.removesuffix('path')}format to one of {', '.join(map(repr, SUFFIXES.values()))}"
         remedy = said if takes_format else ""
         raise JobError(

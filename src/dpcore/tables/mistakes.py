@@ -70,6 +70,9 @@ class Entries:
     models: Sections
 
 
+PRIVATE_BOUNDS = ': a number that you know without the data; or bounds = "private" with bounds_epsilon finds lower and upper'
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """What is wrong with one key of a job. Of the data it knows nothing.
@@ -123,7 +126,7 @@ class Mistake:
             case "unknown key":
                 return f"{place}: unknown key; allowed here: {', '.join(self.allowed)}{self.guess}"
             case "missing":
-                return f"{place} is required"
+                return f"{place} is required{self.text}"
             case "unknown word" if self.value is None:
                 return f"{place} is required: one of {words}"
             case "expression":
@@ -228,7 +231,8 @@ def _mistake(details: ErrorDetails, document: Mapping[str, Any], sections: Secti
             near = renamed if renamed in known else nearest(path[-1], known)
             return Mistake(path, value=value, rule="unknown key", allowed=known, near=near, name=name)
         case "missing":
-            return Mistake(path, value=value, rule="missing", name=name)
+            private = path[-1] == "lower" and "bounds" in _model_at(path[:-1], document, sections, entries).model_fields
+            return Mistake(path, PRIVATE_BOUNDS if private else "", value, rule="missing", name=name)
         case "union_tag_invalid":
             given = value.get(entries.tag) if isinstance(value, dict) else None
             # The strict rule: of two statistics with similar names, one is never proposed for the other.

@@ -25,7 +25,7 @@ from dpcore import ParameterError, PrivateTable
 from dpcore.frames import GroupedTable, TableBatch
 from dpcore.frames._methods import Methods
 from dpcore.frames.asking import Asks
-from dpcore.frames.calls import WORDS
+from dpcore.frames.calls import BY_COLUMN, WORDS
 from dpcore.frames.signatures import Described
 from dpcore.query.kinds import FILES, KINDS, METHODS, QUERY_SECTIONS, kind_at
 
@@ -263,8 +263,11 @@ def test_words_explain_what_there_is_not():
             "synthetic",
             "'PrivateTable' object has no attribute 'synthetic'; made-up rows are drawn by a job, kind = \"synthetic\" of dpcore release",
         ),
-        ("groups", "'PrivateTable' object has no attribute 'groups'"),
-        ("modus", "'PrivateTable' object has no attribute 'modus'"),
+        (
+            "groups",
+            f"'PrivateTable' object has no attribute 'groups'; {BY_COLUMN.format('groups')}, and a query takes a column by its name",
+        ),
+        ("modus", f"'PrivateTable' object has no attribute 'modus'; {BY_COLUMN.format('modus')}, and a query takes a column by its name"),
     ],
 )
 def test_words_of_jobs_lead_to_methods(table, name, said):

@@ -270,7 +270,7 @@ def test_mistakes_in_a_batch_are_about_its_last_query(visits):
     table = PrivateTable(visits)
     with table.batch(epsilon=1.0) as batch:
         batch.count("cost", epsilon=0.1, missing="skip")
-        with pytest.raises(JobError, match=r"^lower is required\nupper is required$"):
+        with pytest.raises(JobError, match=r"^lower is required: [^\n]* bounds = .private.[^\n]*\nupper is required$"):
             batch.mean("cost", epsilon=0.1)
         with pytest.raises(JobError, match="a share of what is left of the batch's budget"):
             batch.mean("cost", lower=0, upper=1)
@@ -295,3 +295,47 @@ def test_words_of_other_libraries(visits, name, advice):
     assert not hasattr(table, name)
     with pytest.raises(AttributeError, match="call it before group_by"):
         table.group_by("ward", groups=["a"]).where  # noqa: B018
+
+
+def test_brackets_and_columns_lead_to_where(visits):
+    table = PrivateTable(visits)
+    with pytest.raises(TypeError, match=r'takes no index: .* where\("age > 40"\)'):
+        table["cost"]
+    with pytest.raises(AttributeError, match=r'has no attribute .cost.; .* where\("cost > 40"\)'):
+        table[table.cost > 40]
+
+
+def test_a_delta_of_a_table_without_one_names_max_delta(visits):
+    table = PrivateTable(visits, max_epsilon=4.0)
+    with pytest.raises(BudgetError, match=r"nothing is spent\. Allow the delta as well: PrivateTable\(…, max_delta=1e-06\), or more$"):
+        table.group_by("ward", groups="private", delta=1e-6).count(epsilon=1.0)
+    assert table.spent.epsilon == 0.0
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("cost => 4", "write >="),
+        ("cost =< 4", "write <="),
+        ("cost !== 4", "write <>"),
+        ("!smoker", "write NOT"),
+        ("cost > 4 && smoker", "conditions are joined with AND"),
+        ("cost > 4 && cost < 9", "conditions are joined with AND"),
+        ("cost > 4 || cost < 9", "conditions are joined with OR"),
+        ("cost ≥ 4", "write >="),
+    ],
+)
+def test_operators_of_other_languages(visits, condition, said):
+    with pytest.raises(JobError, match=f"; {said}"):
+        PrivateTable(visits).where(condition).count(epsilon=1.0)
+
+
+@pytest.mark.parametrize(("share", "said"), [(5, "write 0.05 for 5 %"), (1.5, "write 0.015 for 1.5 %"), (500, "write 0.05 for 5 %")])
+def test_a_share_in_per_cent_is_refused(visits, share, said):
+    with pytest.raises(ParameterError, match=rf"relative\[0\], the share of the answer, must be in \(0\.0, 1\.0\], got .*: {said}$"):
+        PrivateTable(visits).epsilon_for("count", relative=(share, 400))
+
+
+def test_a_confidence_in_per_cent_is_refused(visits):
+    with pytest.raises(ParameterError, match=r"got 95\.0: write 0\.95 for 95 %"):
+        PrivateTable(visits).epsilon_for("count", half_width=20, confidence=95)

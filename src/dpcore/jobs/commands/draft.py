@@ -89,7 +89,8 @@ path = {quoted(path)}
 path = {quoted(f"out/{stem}-release.json")}
 
 [privacy]
-max_epsilon = 1.0             # what all answers together may reveal about one row, or one unit: 1 protects well, 10 hardly
+max_epsilon = 1.0             # what all answers together may reveal about one row, or one unit:
+                              # ε up to 1 is strong, 1 to 3 moderate, above 3 weak, above 10 hardly a promise
 # max_delta = 1e-6            # with accounting = "zcdp", which makes many answers cheaper together, and a delta in each query
 # accounting = "zcdp"
 # unit = "person_id"          # if a person may have several rows: the column that identifies the person, and

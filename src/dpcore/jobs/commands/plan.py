@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dpcore._terminal import make_table, print_table, wants_json
 from dpcore._validation import check_real
-from dpcore.errors import JobError, ParameterError, ParameterTypeError
+from dpcore.errors import BudgetError, JobError, ParameterError, ParameterTypeError
 from dpcore.jobs.commands.words import write_reports
-from dpcore.jobs.release_job import load_release_job
+from dpcore.jobs.release_job import load_unlimited
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
 from dpcore.planning.answers import sample_size
 from dpcore.query.planning import ALL, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
+from dpcore.query.request import within_budget
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.near_names import suggestion
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from dpcore.query.planning import Planned
+    from dpcore.query.request import ReleaseJob
 
 NUMBER = r"[+-]?[0-9][0-9_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 TARGET = re.compile(
@@ -52,14 +55,14 @@ def run(
     """Plan a job; the entry point turns errors into exit codes."""
     if folder is not None:
         check_local("--report", str(folder))
-    loaded = load_release_job(job, settings=Settings.read(given, source=source))
+    loaded = load_unlimited(job, Settings.read(given, source=source))
     known = assumed_of(assumed)
-    plannings = plannings_of(loaded, None, known)
+    plannings, excess = _plannings(loaded, known)
     wanted = [target_of(text, plannings) for text in targets]
     pages = None if folder is None else pages_of(folder, job)
     found = [planned(planning, target, known) for planning, target in wanted]
     rows = [sized(text, plannings) for text in sizes]
-    report = plan_report(loaded, plannings, found, known)
+    report = plan_report(loaded, plannings, found, known) | {"exceeds": excess}
     if rows:
         report["rows"] = rows
     if pages is not None:
@@ -70,6 +73,21 @@ def run(
     parts: list[Table | str] = [target_table(found), ""] if found else []
     parts += [rows_table(rows), ""] if rows else []
     print_table(*parts, error_table(report), "\n".join(notes(report)))
+
+
+def _plannings(job: ReleaseJob, known: Assumed) -> tuple[list[Planning], str | None]:
+    """The queries of a job, for any ε; and what is said of a job whose queries together spend more than it allows."""
+    try:
+        return plannings_of(within_budget(job), None, known), None
+    except BudgetError as error:
+        excess = str(error)
+    limits: dict[str, float] = {"max_epsilon": sys.float_info.max}
+    if job.privacy.accounting == "basic":
+        limits["max_delta"] = math.nextafter(1.0, 0.0)
+    if any(query.weight is not None for query in job.query):  # whose ε is a share of what the others leave
+        raise BudgetError(excess)
+    roomy = job.model_copy(update={"privacy": job.privacy.model_copy(update=limits)})
+    return plannings_of(within_budget(roomy), None, known), excess
 
 
 def sized(text: str, plannings: Sequence[Planning]) -> dict[str, Any]:
@@ -140,6 +158,8 @@ def target_of(text: str, plannings: Sequence[Planning], option: str = "--target"
     if found is None or (found["percent"] is None) != (found["value"] is None):
         raise JobError(f"{option} must be like {EXAMPLE}, got {text!r}")
     amount = float(found["amount"].replace("_", ""))
+    if found["percent"] is not None and amount > 100:
+        raise JobError(f"{option} must be at most 100 % of an answer, got {text!r}")
     cells: Any = ALL if found["all"] else int((found["cells"] or "1").replace("_", ""))
     try:
         confidence = check_real(
@@ -198,6 +218,8 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     if together is not None:
         limit = plain_number(report["max_epsilon"], 4)
         said.append(f"All targets together need epsilon {plain_number(together, 6)}, added up; privacy.max_epsilon is {limit}.")
+    if report["exceeds"] is not None:
+        said.append(f"Together the queries exceed the limits of [privacy], and a run would be refused: {report['exceeds']}.")
     said += [query["why"] for query in report["queries"] if query["why"] is not None]
     if report["assumed"]:
         facts = ", ".join(f"{key} = {plain_number(number, 8)}" for key, number in report["assumed"].items())

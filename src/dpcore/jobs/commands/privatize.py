@@ -58,7 +58,17 @@ class _Privatize(JobCommand[Plan, "int | None"]):
         print_table(
             privatize_text.describe(plan) + "\n",
             privatize_text.column_table(plan),
-            "\n".join([page.PRECISION, "", words.budget(plan.job), page.privacy_statement(plan.job), *_notes(plan), words.DRY_RUN]),
+            "\n".join(
+                [
+                    page.PRECISION,
+                    *privatize_text.open_cells(plan),
+                    "",
+                    words.budget(plan.job),
+                    page.privacy_statement(plan.job),
+                    *_notes(plan),
+                    words.DRY_RUN,
+                ]
+            ),
         )
 
     def print_new(self, plan: Plan, found: int | None, *, as_json: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dpcore._terminal import make_table
-from dpcore.jobs.commands.words import source
+from dpcore.jobs.commands.words import ends_the_run, source
 from dpcore.jobs.privatize_page import HEADINGS, column_row
 
 if TYPE_CHECKING:
@@ -18,6 +18,18 @@ def column_table(plan: Plan) -> Table:
     """The columns of the output as a table for a terminal."""
     kept = [(name, "kept as it is", *["–"] * (len(HEADINGS) - 2)) for name in plan.job.keep]
     return make_table(HEADINGS, [*kept, *map(column_row, plan.columns)])
+
+
+def open_cells(plan: Plan) -> list[str]:
+    """A line for each column whose cells can end the run; a job with a ledger has none."""
+    info = plan.inputs.inspect(plan.inputs.paths[0])
+    lines = []
+    for column in plan.columns:
+        keys = column.values.missing_keys(None if info.types is None else info.types[column.name])
+        if info.schema is not None and not info.schema.field(column.name).nullable:
+            keys = tuple(key for key in keys if key != "missing")
+        lines += [ends_the_run(column.section.mechanism, column.name, keys, skipped=("missing",))] if keys else []
+    return lines
 
 
 def describe(plan: Plan) -> str:

@@ -90,7 +90,15 @@ class _Release(JobCommand[ReleasePlan, "Document"]):
         if as_json:
             click.echo(json_text(plan_document(plan)))
             return
-        ends = [release_text.ERRORS, "", words.budget(plan.job), statement(plan.job), spent_again(plan), words.DRY_RUN]
+        ends = [
+            release_text.ERRORS,
+            *release_text.open_cells(plan),
+            "",
+            words.budget(plan.job),
+            statement(plan.job),
+            spent_again(plan),
+            words.DRY_RUN,
+        ]
         print_table(release_text.describe(plan) + "\n", release_text.query_table(plan), "\n".join(ends))
 
     def print_new(self, plan: ReleasePlan, found: Document, *, as_json: bool) -> None:

@@ -10,6 +10,7 @@ from dpcore._terminal import make_table
 from dpcore.jobs.commands import words
 from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 from dpcore.query.document import Noise, error_in_own_unit, noise_in_own_unit
+from dpcore.query.plan import declared_reads
 from dpcore.query.prose import as_words, column_in_words, spaced
 from dpcore.tables.run_ids import plain
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from dpcore.query.request import JoinSection, MadeSection, PerUnitSection, QuerySection, ReleaseJob
 
 HEADINGS = ("query", "kind", "column", "epsilon", "delta", "noise", "sensitivity", "scale", "standard error")
-ERRORS = "Standard errors are about the noise alone; – means that they depend on the data or on the number of rows."
+ERRORS = (
+    "Standard errors are about the noise alone; – means that they depend on the data or on the number of rows. `dpcore plan JOB --assume "
+    "n=10000` says how far answers may then be off."
+)
 
 
 def describe(plan: ReleasePlan) -> str:
@@ -68,6 +72,23 @@ def _of_stage(stage: ReleaseJob | PerUnitSection | JoinSection | MadeSection) ->
 
 def _columns(made: MadeSection) -> list[str]:
     return [f"made    {plain_name(name)} = {column_in_words(plain(column, ''))}" for name, column in made.columns.items()]
+
+
+def open_cells(plan: ReleasePlan) -> list[str]:
+    """A line for each column whose cells can end the run; a job with a ledger has none."""
+    full = _full(plan)
+    found: dict[str, None] = {}
+    for query, read in zip(plan.job.query, declared_reads(plan.job), strict=True):
+        for name, cells in read.columns():
+            keys = tuple(key for key in cells.missing_keys() if key != "missing" or name not in full)
+            found |= dict.fromkeys([words.ends_the_run(query.name, name, keys)] if keys else [])
+    return list(found)
+
+
+def _full(plan: ReleasePlan) -> set[str]:
+    """The columns of which the schema says that each cell has a value."""
+    schema = None if plan.recipe is not None else plan.inputs.inspect(plan.inputs.paths[0]).schema
+    return set() if schema is None else {field.name for field in schema if not field.nullable}
 
 
 def query_table(plan: ReleasePlan) -> Table:

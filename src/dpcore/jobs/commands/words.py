@@ -10,7 +10,9 @@ import click
 
 from dpcore._terminal import echo
 from dpcore.errors import BudgetError, JobError, PublishedError, StorageError
+from dpcore.pages.numbers import plain_name
 from dpcore.pages.words import NOT_SECURE
+from dpcore.tables.checks import MEANT, to_declare
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.places import LOG, REPORT
 
@@ -148,3 +150,10 @@ def budget(job: JobFile) -> str:
     """The privacy that the job spends, beside its limits."""
     total, limits = job.total, job.privacy
     return f"budget  epsilon {total.epsilon!r} of {limits.max_epsilon!r}, delta {total.delta!r} of {limits.max_delta!r}"
+
+
+def ends_the_run(name: str, column: str, keys: tuple[str, ...], skipped: tuple[str, ...] = ("missing", "unknown")) -> str:
+    """What a dry run says of a column whose cells can end the run."""
+    cells = " or ".join(MEANT[key] for key in keys)
+    advice = to_declare(keys, skipped)
+    return f"Note: in column {plain_name(column)} ({plain_name(name)}), {cells} ends the run with exit code 3: {advice}."

@@ -18,6 +18,16 @@ IN_WORDS = {
     "startswith": "write starts_with(x, 'a')",
     "&": "conditions are joined with AND",
     "|": "conditions are joined with OR",
+    "&&": "conditions are joined with AND",
+    "||": "conditions are joined with OR",
+    "!": "write NOT",
+    "≥": "write >=",
+    "≤": "write <=",
+    "≠": "write <>",
+    "=>": "write >=",
+    "=<": "write <=",
+    "!==": "write <>",
+    "===": "write =",
 }
 """What to write in place of functions and operators of pandas, polars and SQL."""
 
@@ -57,5 +67,8 @@ def habit_of(text: str) -> str:
     word = text.strip().partition(" ")[0].upper()
     if word in {"WHERE", "SELECT", "FILTER"}:
         return f"; leave {word} out, and write the expression alone"
+    signs = [sign for sign in ("&&", "||", "≥", "≤", "≠") if sign in OUTSIDE.sub(" ", text)]
+    if signs:
+        return f"; {IN_WORDS[signs[0]]}"
     names = [name for name in KEYWORD.findall(OUTSIDE.sub(" ", text)) if name.lower() != "end" or "case" not in text.lower()]
     return f'; {names[0]} is a word of SQL: if it is a column, write "{names[0]}" in double quotes' if names else ""

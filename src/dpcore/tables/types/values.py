@@ -31,6 +31,10 @@ ADVICE = 'missing = "skip" leaves such rows out of the result; a value in their 
 ABSENT = f"empty or not a number, and the job declares no `missing` for this column: {ADVICE}"
 NULL = f"null, and the job declares no `missing` for this column: {ADVICE}"
 
+UNKNOWN = "an unknown that is one of the categories stands for such cells"
+"""What to do about a cell that is no category."""
+UNKNOWN_OR_SKIP = f'unknown = "skip" leaves such rows out of the result; {UNKNOWN}'
+
 
 class CellError(DataError):
     """A cell that the column's declaration does not cover; `row` counts from the start of the array."""
@@ -183,7 +187,7 @@ class YesOrNo:
         absent = null_mask(cells)
         nulls = np.zeros(len(cells), np.bool_) if absent is None else absent
         other = np.zeros(len(cells), np.bool_) if cells.type == pa.bool_() else ~np.isin(_signed(cells), (0, 1)) & ~nulls
-        problem = "neither 0 nor 1, and the job declares no `unknown` for this column"
+        problem = "neither 0 nor 1, and the job declares no `unknown` for this column: unknown = false or true stands for such cells"
         return _first(nulls if self.missing is None else None, other if self.unknown is None else None, problem, null)
 
 
@@ -225,12 +229,12 @@ class Codes:
             raise self.refused(cells) or CellError(int(absent.argmax()), NULL)
         return np.where(absent, np.int32(self.missing), codes)
 
-    def refused(self, cells: pa.Array) -> CellError | None:
+    def refused(self, cells: pa.Array, advice: str = UNKNOWN) -> CellError | None:
         """The first null or other value that nothing stands for."""
         codes, absent = self.categories.codes(cells)
         nulls = np.zeros(len(codes), np.bool_) if absent is None else absent
         other = ((codes < 0) | (codes >= self.categories.k)) & ~nulls
-        problem = "not one of the declared categories, and the job declares no `unknown` for this column"
+        problem = f"not one of the declared categories, and the job declares no `unknown` for this column: {advice}"
         return _first(nulls if self.missing is None else None, other if self.unknown is None else None, problem)
 
 

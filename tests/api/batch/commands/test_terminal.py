@@ -103,7 +103,7 @@ def answers(query, capsys):
         ({"kind": "mean", "value": 2.34567, "stderr": 0.1, "interval": [2.1, 2.6]}, [["q", "2.35 (2.10 to 2.60)", "11 %"]]),
         (
             {"kind": "quantile", "q": [0.5, 0.9], "value": [1, 2.5], "rank_error": [3.14159, 4], "stderr": None, "interval": None},
-            [["q", "median", "1 ± 3.14 rows"], ["", "90 %", "2.5 ± 4 rows"]],
+            [["q", "median", "1 (rank ± 4 rows)"], ["", "90 %", "2.5 (rank ± 4 rows)"]],
         ),
         ({"kind": "top_s", "value": ["a", 7], "stderr": None, "interval": None}, [["q", "place 1", "a"], ["", "place 2", "7"]]),
         (

@@ -37,7 +37,7 @@ def test_the_terminal_and_the_page_show_a_median(place):
     place.write_release({"m": {"kind": "median", "column": "x", "grid": GRID}}, epsilon=1e3)
     done = place.release("--table", "--report", place.folder / "report")
     assert done.code == 0, done.said
-    assert "median  4 ±" in done.out
+    assert "median  4 (rank ± 1 row)" in done.out
     text = next((place.folder / "report").glob("*.html")).read_text(encoding="utf-8")
     assert "The median of x." in text
     assert "Chosen from a grid of 10 points." in text
