@@ -84,6 +84,11 @@ def test_an_interval_that_holds_all_that_is_possible_is_marked(page):
     )
 
 
+def test_the_summary_of_a_page_marks_what_is_too_noisy(page):
+    assert "0 to 150,000; too noisy</td>" in page(INCOME)
+    assert "; too noisy</td>" not in page(MEAN)
+
+
 @pytest.mark.parametrize(("count", "is_said"), [(-3, True), (34, True), (80, True), (81, False), (19_000, False)])
 def test_hardly_any_cell_that_could_be_read_is_said(page, count, is_said):
     answer = INCOME | {"count": count} | COUNTED
