@@ -149,7 +149,7 @@ lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-f
 
 # Chromium refuses to run as root in its sandbox.
 PRINT := --headless --disable-gpu --no-pdf-header-footer $(if $(filter 0,$(shell id -u)),--no-sandbox)
-docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html and look at its links and its search; a warning is an error
+docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html and look at its links and its search, in 2 minutes of CPU time; a warning is an error
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
 	$(VENV)/bin/python docs/check_site.py docs/_build/html
 	@browser="$$(command -v chromium || command -v chromium-browser || command -v google-chrome)"; \

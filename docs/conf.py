@@ -41,6 +41,8 @@ html_show_sourcelink = False
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+# Pages that say how to do a thing come before proofs and references.
+html_search_scorer = str(HERE / "search_scorer.js")
 
 # What the programs of the gallery write is copied into the site as it is.
 EXTRA = HERE / "_build" / "extra"

@@ -7,6 +7,7 @@ import importlib.util
 import pkgutil
 import re
 import runpy
+import shlex
 import sys
 import urllib.parse
 from collections.abc import Iterator
@@ -293,6 +294,21 @@ def test_job_file_of_the_readme_is_the_example_and_runs(monkeypatch, tmp_path):
     assert run(["release", "examples/health.toml", "--dry-run"]) == 0
     assert run(["release", "examples/health.toml", "--report", "out"]) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["health.html", "health.json"]
+
+
+def test_what_pages_show_of_a_plan_is_what_the_command_prints(monkeypatch, capsys):
+    pytest.importorskip("click")
+    from dpcore.cli import run
+
+    monkeypatch.chdir(ROOT)
+    printing = re.compile(r"^\$ dpcore (plan examples/[^#\n]*).*\n(?:```\n\n```text\n((?:.*\n)*?)```$)?", re.MULTILINE)
+    shown = [found.groups("") for document in DOCUMENTS for found in printing.finditer(document.read_text(encoding="utf-8"))]
+    assert any(output for _, output in shown)
+    for arguments, output in shown:
+        assert run([*shlex.split(arguments), "--table"]) == 0
+        printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+        for line in output.splitlines():
+            assert line.rstrip() in printed
 
 
 def test_readme_names_commands_that_exist():
