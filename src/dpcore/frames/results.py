@@ -13,7 +13,6 @@ import numpy as np
 from dpcore._dataclasses import dataclass
 from dpcore._guarantee import sentences
 from dpcore._html import MOST, columns_table, escaped, rows_table
-from dpcore.accounting.rules import basic
 from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames.dated import TIMES, dated
 from dpcore.pages.numbers import counted, plain_number, rounded_up
@@ -197,7 +196,12 @@ class TableResult:
         whole, places = self._whole(), self._answered.places
         # What lies between the answer before and this one names keys for it.
         parts = whole["queries"][places[self._place - 1] + 1 if self._place else 0 : places[self._place] + 1]
-        return basic(Privacy(part["privacy"]["epsilon"], part["privacy"]["delta"], whole["relation"]) for part in parts)
+        own, *others = [Privacy(part["privacy"]["epsilon"], part["privacy"]["delta"], whole["relation"]) for part in parts]
+        if not others:
+            return own
+        from dpcore.accounting.rules import basic
+
+        return basic([own, *others])
 
     @property
     def guarantee(self) -> str:
