@@ -465,8 +465,8 @@ class Methods:
         q : float or sequence of float
             Levels in (0, 1), in order, with at most 6 decimals.
         grid : sequence of float, date or time, or mapping, optional
-            Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
-            Required without `bounds`.
+            Points in order, to which values are rounded up, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the
+            subject, never from the data. Required without `bounds`.
         bounds : "private", optional
             Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
         bounds_epsilon : float, optional
@@ -511,8 +511,8 @@ class Methods:
         weight : float, optional
             In a batch, in place of `epsilon`: its share of what the batch has left for queries with a weight.
         grid : sequence of float, date or time, or mapping, optional
-            Points in order, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the subject, never from the data.
-            Required without `bounds`.
+            Points in order, to which values are rounded up, or `{"start": a, "stop": b, "step": c}`. Take them from what you know about the
+            subject, never from the data. Required without `bounds`.
         bounds : "private", optional
             Find bounds privately, instead of declaring them, for `bounds_epsilon` of the query's ε.
         bounds_epsilon : float, optional

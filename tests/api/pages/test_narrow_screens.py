@@ -220,7 +220,7 @@ def test_groups_that_were_found_are_names_and_no_dates(tmp_path):
 def test_dates_stay_on_one_line_and_have_their_error(tmp_path):
     text = page_of(tmp_path, [query("median day", "median", "2024-07-02", rank_error=[15.5], q=0.5, column="day")])
     assert '<span class="whole">2024-07-02</span>' in text
-    assert "In ranks it is off by at most 16 rows, with a probability of 95\u00a0%." in text
+    assert "Among the rounded values it is off by at most 16 rows in rank, with a probability of 95\u00a0%." in text
 
 
 def test_a_grouped_histogram_says_the_error_of_its_counts(tmp_path):

@@ -13,7 +13,7 @@ from dpcore import accounting, selection
 from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore._validation import check_real
-from dpcore.pages.numbers import counted, percentage_of
+from dpcore.pages.numbers import counted, percentage_of, plain_number
 from dpcore.privacy import Relation
 from dpcore.query.encoders import Clamped, Grid, Present
 from dpcore.query.estimators import OneColumn, cells_in, given
@@ -46,11 +46,14 @@ if TYPE_CHECKING:
     Array = npt.NDArray[Any]
 
 
+UP_TO = "Points in order, to which values are rounded up"
+
+
 class GridQuery(FoundKeys, GroupedQuery):
     """A statistic that is a point of a declared grid, or several: quantiles."""
 
     column: Annotated[Name, Field(description="Column of numbers, dates or times.")]
-    grid: Annotated[Edges, Field(description=f"Points in order, or {PROGRESSION}. {KNOWN} Required without `bounds`.")]
+    grid: Annotated[Edges, Field(description=f"{UP_TO}, or {PROGRESSION}. {KNOWN} Required without `bounds`.")]
     missing: Annotated[NumberOrSkip | None, Field(description=f"{INSTEAD}. Required with a ledger.")] = None
     delta: Annotated[float, checked(check_real, low=0.0, high=0.0), Field(description="0, which is the default.")] = 0.0
     confidence: Annotated[Confidence, Field(description="Of the error in ranks, in (0, 1). Default: 0.95.")] = 0.95
@@ -66,7 +69,7 @@ class GridQuery(FoundKeys, GroupedQuery):
 
 
 class QuantileQuery(GridQuery):
-    """`kind = "quantile"`: for each level q the point of a declared grid that has about q of the rows at or below it."""
+    """`kind = "quantile"`: for each level q the first point of a declared grid that has about q of the rows at or below it."""
 
     kind: Literal["quantile"]
     epsilon: Annotated[Positive, Field(description="ε of all levels together, in (0, ∞).")] = 0.0
@@ -167,7 +170,8 @@ class Quantile(StatisticKind):
         each = "it" if query.get("groups") is None and not isinstance(query["value"], list) else "each"
         return [
             "A quantile has no interval in its own unit, since its error depends on how close the values lie to each other. "
-            f"In ranks {each} is off by at most {rows}, with a probability of {percentage_of(query['confidence'])}."
+            f"Values were rounded up to the points of the grid{_widest_step(query)}. Among the rounded values {each} is off by at most "
+            f"{rows} in rank, with a probability of {percentage_of(query['confidence'])}."
         ]
 
     def heads(self, query: Entry) -> list[str]:
@@ -175,6 +179,14 @@ class Quantile(StatisticKind):
 
     def head(self, query: Entry) -> str:  # noqa: ARG002
         return "quantile"
+
+
+def _widest_step(query: Entry) -> str:
+    """By how much numbers are rounded up at most, where the points are known."""
+    grid = query.get("grid")
+    if not isinstance(grid, list | tuple | np.ndarray) or len(grid) < 2 or not isinstance(grid[0], int | float | np.number):
+        return ""
+    return f", by less than {plain_number(float(np.diff(np.asarray(grid, np.float64)).max()), 6)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -335,7 +335,7 @@ def test_one_point_and_equal_quantiles(page):
 
 def test_how_far_a_quantile_can_be_off(page):
     text = page(query("quartiles", "quantile", [1.0, 4.0], q=[0.25, 0.75], grid=[0.0, 50.0], rank_error=[11.2, 30.5]))
-    assert "In ranks each is off by at most 31 rows, with a probability of 95 %." in text
+    assert "Among the rounded values each is off by at most 31 rows in rank, with a probability of 95 %." in text
 
 
 def test_a_mean_of_nothing(page):
@@ -377,7 +377,7 @@ def test_quantiles_of_each_group(page):
     assert '<td class="name whole">south</td><td class="number">1</td><td class="number">4</td>' in text
     assert '<td class="name whole">west</td><td class="number">−3.5</td>' in text
     assert plots(text) == 2
-    assert "In ranks each is off by at most 31 rows" in text
+    assert "each is off by at most 31 rows in rank" in text
     assert "The median of visits, in each of 3 declared groups by site." in text
 
 
