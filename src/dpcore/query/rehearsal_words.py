@@ -16,8 +16,8 @@ HEADINGS = ("truth", "bias", "noise", "total error", "of truth", "coverage")
 LABEL_HEADINGS = ("true choice", "chosen most often", "all the same", "right")
 NOTES = [
     "Bias: the answer without noise minus the truth, from bounds that cut numbers off, rows of a unit that are left out, and grids to "
-    "which quantiles round up. Noise: the standard deviation over the runs. Total error: the root of the mean squared distance from the truth. "
-    "Coverage: how many of the intervals hold the truth; they allow for the noise only, so a bias makes it fall.",
+    "which quantiles round up. Noise: the standard deviation over the runs. Total error: the root of the mean squared distance from the "
+    "truth. Coverage: how many of the intervals hold the truth; they allow for the noise only, so a bias makes it fall.",
     "Nothing was spent, and no file of the job was read or written.",
 ]
 LOST = {
