@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dpcore._terminal import make_table
 from dpcore.jobs.commands.words import ends_the_run, source
 from dpcore.jobs.privatize_page import HEADINGS, column_row
+from dpcore.pages.numbers import plain_name
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,7 +22,7 @@ def column_table(plan: Plan) -> Table:
 
 
 def open_cells(plan: Plan) -> list[str]:
-    """A line for each column whose cells can end the run; a job with a ledger has none."""
+    """A line for each column whose cells can end the run, which a job with a ledger has not, or are read from text."""
     info = plan.inputs.inspect(plan.inputs.paths[0])
     lines = []
     for column in plan.columns:
@@ -29,6 +30,8 @@ def open_cells(plan: Plan) -> list[str]:
         if info.schema is not None and not info.schema.field(column.name).nullable:
             keys = tuple(key for key in keys if key != "missing")
         lines += [ends_the_run(column.section.mechanism, column.name, keys, skipped=("missing",))] if keys else []
+        if info.types is None and column.section.missing is not None and column.values.OF_TEXT:
+            lines.append(f"Note: in column {plain_name(column.name)} ({column.section.mechanism}), {column.values.OF_TEXT}.")
     return lines
 
 

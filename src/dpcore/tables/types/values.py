@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -53,6 +53,9 @@ class Values(Protocol):
     `lacks` names them, no cell can be refused.
     """
 
+    OF_TEXT: ClassVar[str]
+    """What counts as missing in a format without types, in words; empty if nothing but what is empty does."""
+
     @property
     def wanted(self) -> str:
         """The types that `accepts` takes, in words."""
@@ -88,6 +91,8 @@ class Numbers:
     missing : float or None
         Stands for nulls; the mechanism handles NaN.
     """
+
+    OF_TEXT: ClassVar[str] = "what is no number, such as €12 or 1.234,50, counts as missing"
 
     types: tuple[pa.DataType, ...]
     are_integers: bool
@@ -152,6 +157,8 @@ class YesOrNo:
         Stand for nulls, and for other integers; the mechanism uses the latter.
     """
 
+    OF_TEXT: ClassVar[str] = f"only true, false, 1 and 0 are answers, and words such as yes and no count as missing. {IN_WORDS}"
+
     missing: bool | None
     unknown: bool | None
 
@@ -202,6 +209,8 @@ class Codes:
     missing, unknown : int or None
         Codes that stand for nulls, and for other values; the mechanism uses the latter.
     """
+
+    OF_TEXT: ClassVar[str] = ""
 
     categories: Categories
     missing: int | None

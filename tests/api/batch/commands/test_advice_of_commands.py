@@ -102,6 +102,26 @@ def test_a_local_job_names_cells_that_end_the_run(place):
     assert 'a cell that is no category: add missing = "skip" and unknown = one of the possible answers' in done.err
 
 
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        ('mechanism = "binary"\nmissing = "skip"', "words such as yes and no count as missing. If the answers are words, declare them"),
+        ('mechanism = "binary"\nmissing = false', "words such as yes and no count as missing"),
+        ('mechanism = "laplace"\nlower = 0\nupper = 9\nmissing = 0', "what is no number, such as €12 or 1.234,50, counts as missing"),
+        ('mechanism = "binary"\nmissing = "skip"\ncategories = ["no", "yes"]', None),
+        ('mechanism = "binary"', None),
+    ],
+)
+def test_a_dry_run_says_what_text_counts_as_missing(place, entry, words):
+    """A survey of yes and no was randomised as one in which nobody had answered."""
+    head = HEAD.format(source="v.csv", limit=1.0).replace("answers.json", "rows.parquet")
+    place.job.write_text(f'{head}[[column]]\nname = "town"\nepsilon = 1.0\n{entry}\n', encoding="utf-8")
+    done = place.dpcore("privatize", place.job, "--dry-run")
+    assert done.code == 0, done.said
+    assert (words is None) == ("as missing" not in done.out)
+    assert words is None or words in done.out
+
+
 def test_plan_shows_a_job_that_spends_too_much(place, monkeypatch):
     written(place, limit=1.0)
     done = place.dpcore("plan", place.job, "--assume", "n=40")
