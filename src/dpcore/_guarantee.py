@@ -92,7 +92,7 @@ def _alternatives(relation: str, unit: str, *, local: bool) -> tuple[str, str]:
     if relation == "add_remove":
         return f"Whether or not one {unit} is in the data", "in the other case"
     if local:
-        return "Whatever one person answered", "with any other answer"
+        return f"Whatever one person answered{' in one row' if unit == ROW else ''}", "with any other answer"
     return f"Whatever one {unit} says", f"with any other {unit} in its place"
 
 

@@ -162,6 +162,9 @@ def limits_in_words(document: Mapping[str, Any]) -> list[str]:
 def used_in_words(document: Mapping[str, Any]) -> str:
     """Which rows of each unit the answers are about; nothing without a bound of rows."""
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
+    made = document.get("per_unit")
+    if made is not None and not made.get("by"):
+        return f"Each row is one {unit}, made of all that the table has about it."
     if document["unit"] == "row" or not most:
         return ""
     if most == 1:

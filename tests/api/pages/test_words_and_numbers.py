@@ -72,7 +72,7 @@ def test_what_can_be_guessed_under_each_relation():
     # With a δ a bound on the odds alone would not hold.
     assert odds_in_words(1.0, 1e-9, "row") == ""
     assert guarantee_shown(1.0, 1e-9, "row")["factor"].endswith("δ = 1e-09 is a tiny probability with which the ε promise may fail.")
-    assert guarantee_shown(1.0, 0.0, "row", local=True)["factor"].startswith("Whatever one person answered, these results")
+    assert guarantee_shown(1.0, 0.0, "row", local=True)["factor"].startswith("Whatever one person answered in one row, these results")
     assert "k·e^((k−1)ε)·δ" in protection_in_words(1e-9, "row")
     assert "δ" not in protection_in_words(0.0, "row")
 

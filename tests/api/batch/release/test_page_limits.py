@@ -56,6 +56,10 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
     ("keys", "words"),
     [
         ({}, None),
+        (
+            {"unit": "patient", "per_unit": {"columns": {"age": "max(age)"}}},
+            "Each row is one patient, made of all that the table has about it.",
+        ),
         ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random."),
         ({"unit": "patient", "max_rows_per_unit": 3}, "the answer is neither about all rows nor about one for each patient."),
     ],
