@@ -73,6 +73,13 @@ def make_table(headings: Sequence[str], rows: Iterable[Sequence[object]], *, rig
     return table
 
 
+def output_width() -> int:
+    """Columns of standard output."""
+    from rich.console import Console
+
+    return Console(file=sys.stdout).width if on_terminal() else PIPE_WIDTH
+
+
 def print_table(*parts: Table | str) -> None:
     """Print tables and lines of text on standard output.
 

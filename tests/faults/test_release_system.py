@@ -151,6 +151,7 @@ def test_over_the_ledgers_budget_nothing_is_read_or_written(place, ledger):
     damage(place.source, 0, "visits")  # reading it would fail with another code
     place.write_release(COUNT | SUM, ledger=ledger.path, epsilon=1.75)
     failed(place, "the job needs epsilon 3.5, delta 0.0, but the ledger", "has epsilon 3.0, delta 1e-06 left", code=2)
+    failed(place, f"`dpcore ledger show {ledger.path}` lists what was spent; `dpcore plan JOB` says how exact answers are", code=2)
     assert place.release("--dry-run").code == 2
     place.write_release({"n": {"kind": "count", "column": "visits", "lower": 0, "upper": 100, "delta": 1e-5}}, ledger=ledger.path)
     failed(place, "delta 1e-05, but the ledger", code=2)
@@ -216,6 +217,7 @@ def test_a_ledger_for_another_unit(place):
         place,
         "privacy.unit = 'row', but the budget of the ledger",
         "is for 'person'",
+        'write unit = "person" under [privacy]; a second ledger would spend the budget of the same people twice',
         "dpcore ledger create",
         "people-2.ledger --epsilon 1.0",
         code=2,
@@ -230,6 +232,8 @@ def test_a_ledger_that_differs_in_several_ways(place):
     assert (done.code, done.out) == (2, ""), done.err
     for word in ("is for 'replace'", "is for 'person'", "is for the data set 'clinic-2026'"):
         assert word in done.err, (word, done.err)
+    settings = ('relation = "replace" under [privacy]', 'unit = "person" under [privacy]', 'dataset = "clinic-2026" under [input]')
+    assert f"If the data are those of the ledger, write {' and '.join(settings)}; a second" in done.err
     command = shlex.split(done.err[done.err.index("dpcore ledger create") : done.err.index(" (this is what one run spends")])
     assert place.dpcore(*command[1:]).code == 0
     assert command[3] == str(place.folder / "other-2.ledger")

@@ -573,14 +573,14 @@ class Methods:
         values : bool, optional
             Whether to release their counts, too. Default: False.
         confidence : float, optional
-            Of the intervals of counts, in (0, 1). Default: 0.95.
+            Of intervals of counts and of how good the choice is, in (0, 1). Default: 0.95.
         name : str, optional
             Name of the answer. Default: made of kind and column.
 
         Returns
         -------
         TableResult
-            The chosen candidates, the most frequent first.
+            The chosen candidates, the most frequent first; `behind` says by how many rows one of them may fall short.
         """
 
     def mode(
@@ -622,7 +622,7 @@ class Methods:
         Returns
         -------
         TableResult
-            The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows others may be ahead.
+            The chosen candidate, for each group if there are groups; `behind` says by how many rows others may be ahead.
         """
 
     def rate(

@@ -80,6 +80,7 @@ class TablePlan:
 
     def _columns(self) -> dict[str, list[Any]]:
         lines = [(query, noise) for query in self.document["queries"] for noise in query["noise"] or [None]]
+        behind = [query.get("behind") for query, _ in lines]
         return {
             "query": [query["name"] for query, _ in lines],
             "epsilon": [rounded_up(query["privacy"]["epsilon"], 6) for query, _ in lines],
@@ -87,11 +88,12 @@ class TablePlan:
             "noise": ["none" if noise is None else noise["law"].replace("_", " ") for _, noise in lines],
             "scale": [plain_number(None if noise is None else noise["scale"], 4) for _, noise in lines],
             "stderr": [plain_number(query["stderr"], 4) for query, _ in lines],
+            **({"behind": behind} if any(each is not None for each in behind) else {}),
         }
 
     def __repr__(self) -> str:
         said = [f"epsilon={self.privacy.epsilon!r}", f"delta={self.privacy.delta!r}", f"relation={self.privacy.relation!r}"]
-        errors = [f"{query['name']}: stderr {_error(query['stderr'])}" for query in self.document["queries"][:SHOWN]]
+        errors = [f"{query['name']}: {_error(query)}" for query in self.document["queries"][:SHOWN]]
         more = len(self.document["queries"]) - len(errors)
         return f"TablePlan({', '.join([*said, f'unit={self.unit!r}', *errors, *([f'… {more} more'] if more else [])])})"
 
@@ -146,6 +148,9 @@ class TableResult:
         Standard error of the noise, if it is known.
     interval : tuple, list, ndarray or None
         Lower and upper end, or a row of both for each number; it covers at the query's confidence, one number at a time.
+    behind : int or None
+        Of a `mode` or `top`: with the probability of the query's confidence, no chosen candidate has more than so many rows fewer than the
+        one that is truly in the last of the places chosen for, in each group for itself. None of other answers.
     privacy : Privacy
         What the answer spends, and with it what naming its groups spent: the first answer about groups that only the data know names them.
     plan : TablePlan
@@ -189,6 +194,13 @@ class TableResult:
         if not found or isinstance(found[0], list | tuple | None):
             return np.array([(np.nan, np.nan) if pair is None else pair for pair in found], np.float64)
         return float(found[0]), float(found[1])
+
+    @property
+    def behind(self) -> int | None:
+        """Rows that a choice may be behind the best."""
+        from dpcore.query.kinds import KINDS
+
+        return KINDS[self._answer["kind"]].behind(self._answer)
 
     @property
     def privacy(self) -> Privacy:
@@ -356,8 +368,9 @@ class TableResult:
             return f"<p>{escaped(repr(self))}</p>"
         from dpcore.tables.arrays import listed
 
-        caption = f"{self._answer['name']}: {_protected(self.privacy, self._whole()['unit'])}"
         view = _view(self._answer)
+        parts = f"{self._answer['name']}: {_protected(self.privacy, self._whole()['unit'])}", view.kind.sureness(self._answer)
+        caption = ". ".join(filter(None, parts))
         columns = {name: list(map(plain_number, listed(column[:MOST]))) for name, column in view.columns(MOST).items()}
         rows = list(itertools.islice(view.rows(0, MOST), MOST))
         if view.has_values:
@@ -383,9 +396,12 @@ def _line(row: Row) -> str:
     return value if row.lower is None else f"{value} in [{lower}, {upper}]"
 
 
-def _error(stderr: object) -> str:
-    """A standard error of a plan."""
-    return "unknown" if stderr is None else plain_number(stderr, SIGNIFICANT)
+def _error(query: dict[str, Any]) -> str:
+    """How good a planned answer is: by how many rows a choice is behind at most, or the standard error."""
+    stderr, behind = query["stderr"], query.get("behind")
+    if behind is not None and stderr is None:
+        return f"behind by at most {counted(behind, 'row')}"
+    return f"stderr {'unknown' if stderr is None else plain_number(stderr, SIGNIFICANT)}"
 
 
 def _in_words(privacy: Privacy, unit: str) -> str:

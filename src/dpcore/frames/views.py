@@ -225,7 +225,7 @@ class Selectable(Answering):
         JobError
             If it is a further condition, and this one or the one before is no expression by itself.
         """
-        return self._with(self._filtered(_text("sql", sql)))
+        return self._with(self._filtered(_text("sql", sql, '; write the condition as SQL: where("age >= 30")')))
 
     def derive(self, **columns: str) -> Self:
         """Add columns that are computed from the others of the same row.
@@ -245,7 +245,8 @@ class Selectable(Answering):
         ParameterTypeError
             If an expression is not a str. What else is wrong with it is found with the first query.
         """
-        new = tuple({"name": name, "sql": _text(name, sql)} for name, sql in columns.items())
+        advice = '; write the column as SQL: derive({}="age / 10")'
+        new = tuple({"name": name, "sql": _text(name, sql, advice.format(name))} for name, sql in columns.items())
         return self._with(replace(self._view, derived=(*self._view.derived, *new)))
 
     def lookup(self, table: object, key: str, columns: Sequence[str]) -> Self:
@@ -281,7 +282,7 @@ class Selectable(Answering):
     def group_by(
         self,
         *columns: str | Sequence[str],
-        groups: Groups,
+        groups: Groups | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
         consistent: bool | Mapping[str, object] = False,
@@ -293,10 +294,10 @@ class Selectable(Answering):
         *columns : str
             Columns that hold the group of a row; or one list of them.
         groups : sequence, mapping, frame or str
-            The values of the groups: a list; a declaration for each of several columns, all of whose combinations are groups; or a public
-            frame with a row for each group. Take them from what you know about the subject, never from the data. A row of no declared
-            group counts nowhere. "private" names the groups that enough units have, sorted, for `epsilon` and `delta`: once for this
-            grouped table, with its first query, or for those of a batch.
+            Required: the values of the groups, as a list; as a declaration for each of several columns, all of whose combinations are
+            groups; or as a public frame with a row for each group. Take them from what you know about the subject, never from the data. A
+            row of no declared group counts nowhere. "private" names the groups that enough units have, sorted, for `epsilon` and `delta`:
+            once for this grouped table, with its first query, or for those of a batch.
         epsilon, delta : float, optional
             What naming private groups costs, besides the ε of each query about them. Default: half of the ε of the first query, which has
             the other half; δ must be given.
@@ -320,6 +321,11 @@ class Selectable(Answering):
         names = [_text("columns", name) for name in listed]
         if not names:
             raise ParameterError("columns must name at least one column")
+        if groups is None:
+            raise ParameterTypeError(
+                f'groups is required, the values of {" and ".join(names)} that you know without the data, as in groups=["a", "b"]; '
+                'or groups="private" with delta=1e-8 names those that enough units have'
+            )
         if isinstance(groups, Mapping) and len(names) > 1 and set(groups) != set(names) and not (consistent and set(groups) < set(names)):
             given = ", ".join(map(repr, groups)) or "none"
             raise ParameterError(f"groups must have the columns {', '.join(map(repr, names))}, got {given}")
@@ -384,7 +390,7 @@ def _shown(groups: object) -> str:
     return repr(groups) if isinstance(groups, str) else f"a {type(groups).__name__}"
 
 
-def _text(name: str, value: object) -> str:
+def _text(name: str, value: object, advice: str = "") -> str:
     if not isinstance(value, str):
-        raise ParameterTypeError(f"{name} must be a str, got {type(value).__name__}")
+        raise ParameterTypeError(f"{name} must be a str, got {type(value).__name__}{advice}")
     return value

@@ -50,5 +50,6 @@ def _planned(plan: ReleasePlan, answer: Estimator) -> dict[str, Any]:
         **answer.public_parameters(),
         "noise": [noise.document() for noise in answer.noise],
         "stderr": answer.expected_error(plan.rows if plan.job.n_is_public else None),
+        **({} if answer.behind is None else {"behind": answer.behind}),
     }
     return in_own_unit(section, document)

@@ -154,6 +154,11 @@ class Estimator:
         """Numbers in all groups together, of which each may be off by `half_width`."""
         return self.groups
 
+    @property
+    def behind(self) -> int | None:
+        """Rows that a choice may be behind the best, at the query's confidence; None of answers that choose nothing."""
+        return None
+
     def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
         """How far one number of the answer may be off, at the query's confidence, before there are data; None if nothing is known.
 

@@ -65,7 +65,9 @@ class _Folder:
     spill: Path
 
 
-def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None) -> ReleasePlan:
+def make_unwritten_plan(
+    job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None, *, is_call: bool = False
+) -> ReleasePlan:
     """Check a job whose answers are not written.
 
     Parameters
@@ -76,6 +78,8 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
         What is read. Default: the files that the job names.
     tables : mapping, optional
         The tables that are joined, and public tables that are no files, by the paths that the job gives them.
+    is_call : bool, default False
+        Whether the job stands for a call in Python, of which nobody has seen a file.
 
     Returns
     -------
@@ -85,7 +89,7 @@ def make_unwritten_plan(job: ReleaseJob, inputs: Inputs | None = None, tables: M
     inputs, tables = inputs_of(job, inputs, tables)
 
     def publication(spend: Spend) -> Unwritten:
-        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False))
+        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False, is_call=is_call))
 
     return planned(job, inputs, declared_reads(job), Path(NOWHERE), publication, tables=tables)
 

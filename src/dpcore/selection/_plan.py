@@ -11,6 +11,7 @@ import numpy as np
 
 from dpcore import accounting
 from dpcore._dataclasses import dataclass
+from dpcore._spread import tail_of
 from dpcore._validation import check_choice, check_positive, check_real, check_sensitivity
 from dpcore.accounting.scales import quotient_up
 from dpcore.errors import ParameterError, ParameterTypeError
@@ -57,6 +58,26 @@ def _argmax_scale(epsilon: float, sensitivity: float, draws: int, relation: Rela
 
 
 _kept_argmax_scale = lru_cache(maxsize=1024)(_argmax_scale)
+
+
+def shortfall(method: Method, scale: float, size: int, s: int, confidence: float) -> float:
+    r"""Return how far each of s chosen of so many candidates is at most below the s-th best, at a confidence, rounded up.
+
+    A chosen candidate is t or more below the s-th best only if its noise is t above that of one of the s best which is left: in each of s
+    picks one of at most d candidates, for "oneshot_laplace" one of at most d·s pairs. With unit scale the difference of two Gumbel
+    variables is above t with probability 1/(1 + e^t) ≤ e^(−t), that of two Laplace variables with (1 + t/2)e^(−t)/2. So t = ln(d·s/β) is
+    enough for Gumbel noise, and the t with t = ln(d·s/2β) + ln(1 + t/2) for Laplace noise.
+    """
+    if s == size:  # nothing is left out
+        return 0.0
+    beta, pairs = tail_of(confidence), size * s
+    width = math.log(pairs / beta)
+    if method != "gumbel":
+        least = math.log(pairs / (2 * beta))
+        width = 2 * least + 2  # above the solution, and so is all that follows
+        for _ in range(60):
+            width = least + math.log1p(width / 2)
+    return scale * width * (1 + 2.0**-40)  # far more than the roundings before
 
 
 @dataclass(frozen=True, slots=True)

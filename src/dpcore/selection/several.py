@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dpcore import _backend
 from dpcore._dataclasses import dataclass
 from dpcore._html import MOST, columns_table
+from dpcore._spread import check_confidence
 from dpcore._validation import (
     REAL_DTYPES,
     check_array,
@@ -29,7 +30,7 @@ from dpcore.noise import laplace
 from dpcore.privacy import Guaranteed, Privacy, Relation
 from dpcore.rng import Stream, resolve
 from dpcore.selection._calls import check_labels, check_scores, named
-from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, spread
+from dpcore.selection._plan import METHODS, Method, Plan, Request, check_given_scale, make_plan, shortfall, spread
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +53,10 @@ class Selection(Guaranteed):
         How the guarantee follows: the rule of composition ("basic", "advanced", "optimal", "zcdp"), or "qiao-su-zhang".
     labels : tuple, or None
         Labels of the chosen, in the same order, if the scores had labels.
+    method : str
+        How they were chosen: "gumbel", "peeling" or "oneshot_laplace".
+    candidates : int
+        Number of scores d.
     """
 
     indices: npt.NDArray[np.int64]
@@ -61,6 +66,41 @@ class Selection(Guaranteed):
     value_scale: float | None
     rule: str
     labels: tuple[Any, ...] | None = None
+    method: Method = "gumbel"
+    candidates: int = 0
+
+    def behind(self, confidence: float = 0.95) -> float:
+        r"""How far the chosen may be below the true s-th best score.
+
+        Parameters
+        ----------
+        confidence : float, default 0.95
+            Probability that the bound holds for all chosen together, in (0, 1).
+
+        Returns
+        -------
+        float
+            With this probability no chosen score is more than this below the s-th largest; in the unit of the scores. 0 if all were chosen.
+
+        Raises
+        ------
+        ParameterError, ParameterTypeError
+            If `confidence` is outside its range, or of the wrong type.
+
+        Notes
+        -----
+        Guarantee: holds for any scores, and costs nothing, as it follows from `scale`, `method`, `candidates` and the number of indices.
+        With d candidates and an error probability β it is b·ln(d·s/β) for "gumbel", and for Laplace noise the t with
+        t = b·(ln(d·s/2β) + ln(1 + t/2b)).
+
+        Source: Noise decides by a difference of two variables; :doc:`/selection` has the proof for Gumbel noise.
+
+        Examples
+        --------
+        >>> round(top_s([5.0, 9e5, 1.0, 8e4], epsilon=1.0, sensitivity=1.0, s=2).behind(0.95), 1)
+        20.3
+        """
+        return shortfall(self.method, self.scale, self.candidates, len(self.indices), check_confidence(confidence))
 
     def _repr_html_(self) -> str:
         columns: dict[str, list[object]] = {"index": self.indices.tolist()}
@@ -180,7 +220,7 @@ def top_s(
     noisy = None if released is None else laplace(released[indices], plan.value_scale, rng=stream, threads=threads)
     value_scale = None if noisy is None else plan.value_scale
     chosen = None if names is None else named(indices, names)
-    return _backend.filled(Selection, _FIELDS, indices, noisy, privacy, plan.scale, value_scale, plan.rule, chosen)
+    return _backend.filled(Selection, _FIELDS, indices, noisy, privacy, plan.scale, value_scale, plan.rule, chosen, method, array.size)
 
 
 def _planned(

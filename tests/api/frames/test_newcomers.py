@@ -215,6 +215,12 @@ MISTAKES = {
     "absent": (lambda t: t.top("ward", epsilon=1.0), "top needs s"),
     "label": (lambda t: t.mean(0, **MEAN), "column must be a str, got int; the column of pandas with the label 0 is '0'"),
     "epsilon": (lambda t: t.mean("cost", lower=0, upper=5), "epsilon is required"),
+    "mask": (lambda t: t.where(pd.Series([True])), r"sql must be a str, got Series; .* as SQL: where\(.age >= 30.\)$"),
+    "computed": (lambda t: t.derive(dear=pd.Series([1])), r"dear must be a str, got Series; write the column as SQL: derive\(dear="),
+    "groups": (
+        lambda t: t.group_by("ward"),
+        r'groups is required, the values of ward that you know .* groups=\["a", "b"\]; or groups="private" with delta=1e-8',
+    ),
     "range": (lambda t: t.mean("cost", **MEAN | {"epsilon": -1}), "^epsilon must be positive, got -1.0$"),
     "percent": (lambda t: t.quantile("cost", q=95, grid=[0, 1], epsilon=1.0), "got 95; the 95th percentile is q = 0.95"),
     "German date": (
@@ -339,3 +345,33 @@ def test_a_share_in_per_cent_is_refused(visits, share, said):
 def test_a_confidence_in_per_cent_is_refused(visits):
     with pytest.raises(ParameterError, match=r"got 95\.0: write 0\.95 for 95 %"):
         PrivateTable(visits).epsilon_for("count", half_width=20, confidence=95)
+
+
+def test_a_ledger_for_others_names_its_own_setting_first(visits, tmp_path):
+    """A second ledger for the same people would be a second budget; and a call has no job file."""
+    ledger = Ledger.create(tmp_path / "study.ledger", epsilon=0.5, relation="add_remove", dataset="clinic")
+    with pytest.raises(JobError) as found:
+        PrivateTable(visits, ledger=ledger).histogram("ward", epsilon=0.1, categories=["a"], missing="skip", unknown="skip")
+    said = str(found.value)
+    assert said.startswith(f"relation = 'replace', but the budget of the ledger {ledger.path} is for 'add_remove'")
+    assert 'give relation="add_remove" and dataset="clinic"; a second ledger would spend the budget of the same people twice' in said
+    assert said.index("relation=") < said.index("accounting.Ledger.create")
+    own = PrivateTable(visits, ledger=ledger, relation="add_remove", dataset="clinic")
+    with pytest.raises(BudgetError) as over:
+        own.count(epsilon=1.0)
+    assert str(over.value) == (
+        f"this needs epsilon 1.0, delta 0.0, but the ledger {ledger.path} has epsilon 0.5, delta 0.0 left; nothing is spent"
+    )
+    with pytest.raises(JobError) as open_cell:
+        own.mean("cost", lower=0, upper=10, epsilon=0.1)
+    assert "missing must be declared for a table with a ledger: without, a row could end the call" in str(open_cell.value)
+    assert not any(word in text for word in ("job", "dpcore ", "ledger.path") for text in (said, str(over.value), str(open_cell.value)))
+
+
+@pytest.mark.parametrize(
+    ("unit", "keys"), [("person", 'unit="person"'), ("person, or one row without", 'unit="person" and null_unit="own"')]
+)
+def test_a_ledger_of_units_names_the_keys_that_make_them(visits, tmp_path, unit, keys):
+    ledger = Ledger.create(tmp_path / "study.ledger", epsilon=0.5, unit=unit)
+    with pytest.raises(JobError, match=f"If the data are those of the ledger, give {keys}; a second"):
+        PrivateTable(visits, ledger=ledger).count("cost", epsilon=0.25, missing="skip")

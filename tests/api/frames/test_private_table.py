@@ -79,7 +79,7 @@ def test_a_ledger_refuses_before_a_row_is_read(frame, ledger):
 
 def test_a_dataset_has_the_name_that_its_ledger_is_for(frame, tmp_path):
     ledger = Ledger.create(tmp_path / "study.ledger", epsilon=1.0, dataset="visits-2026")
-    with pytest.raises(JobError, match=r"input\.dataset is required"):
+    with pytest.raises(JobError, match=r"^dataset is required"):
         PrivateTable(frame, ledger=ledger.path).sum("visits", epsilon=0.5, **SUM)
     PrivateTable(frame, ledger=ledger.path, dataset="visits-2026").sum("visits", epsilon=0.5, **SUM)
     assert [entry.dataset for entry in ledger.entries()] == ["visits-2026"]

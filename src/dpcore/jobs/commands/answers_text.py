@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpcore._terminal import make_table
 from dpcore.pages.numbers import counted, misses, percentage_of, plain_number
+from dpcore.query.kinds import KINDS
 from dpcore.query.prose import LAWS, few_values_in_words, is_exact, limits_in_words
 from dpcore.query.questions import labelled
 from dpcore.query.view import RULE, View
@@ -40,7 +41,12 @@ def notes(document: Mapping[str, Any]) -> list[str]:
         return ["\nNo noise was added: the number of rows is public."]
     shares = ", ".join(f"{percentage_of(level)} (about {misses(level)} misses)" for level in levels)
     few = [said for query in document["queries"] for said in few_values_in_words(query)]
-    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits_in_words(document), *few])]
+    sure = [
+        f"{query['name']}: {said[0].lower()}{said[1:]}"
+        for query in document["queries"]
+        if (said := KINDS[query["kind"]].sureness(query)) is not None
+    ]
+    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits_in_words(document), *few]), *sure]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:

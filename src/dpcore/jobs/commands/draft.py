@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 200
 """Columns that are drafted; a comment names the number of the others."""
+MOST_LETTERS = 130
+"""Letters of a line of names."""
 LOCAL = ("number", "category", "truth")
 """Kinds of columns that local mechanisms take."""
 MISSING = f'missing = {OPEN}           # "skip": estimates leave empty cells out; or what they count as:'
@@ -41,8 +45,11 @@ def job_for(path: str, form: str, columns: Mapping[str, pa.DataType | None], kin
     count = sum(_is_fit(name) and (given is None or usable[name] is not None) for name, given in list(columns.items())[:MOST_COLUMNS])
     parts = [_head_of_release(path) if kind == "release" else _head_of_privatize(path, form, max(count, 1))]
     drafted = _query if kind == "release" else _column
-    for name, each in list(columns.items())[:MOST_COLUMNS]:
-        parts.append("\n".join(drafted(name, each, usable[name])))
+    shown = dict(list(columns.items())[:MOST_COLUMNS])
+    parts += ["\n".join(drafted(name, each, usable[name])) for name, each in shown.items() if each is not None or not _is_fit(name)]
+    untyped = [name for name, each in shown.items() if each is None and _is_fit(name)]
+    if untyped:
+        parts.append("\n".join(_without_types(untyped, _WAYS[kind])))
     if len(columns) > MOST_COLUMNS:
         parts.append(f"# {len(columns) - MOST_COLUMNS:,} more columns are not drafted.")
     return "\n\n".join(parts) + "\n"
@@ -122,13 +129,7 @@ def _query(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[s
     if not _is_fit(name):
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return
-    if given is None:
-        yield "# The type is not known, and each of these reads the column as text."
-        for each in ("number", "category", "date", "timestamp"):
-            yield f"# For {TITLES[each]}:"
-            yield from (f"# {line}" for line in query_lines(each, name))
-        return
-    if kind is None:
+    if given is None or kind is None:
         yield from _unused(name, given)
         return
     yield f"# {name} ({given})"
@@ -161,8 +162,8 @@ def _column(name: str, given: pa.DataType | None, kind: str | None) -> Iterator[
     if not _is_fit(name):
         yield f"# {printable(name)!r}: the name holds control characters; rename the column to use it."
         return
-    if kind is None:
-        yield from _without_type(name) if given is None else _unused(name, given)
+    if given is None or kind is None:
+        yield from _unused(name, given)
         return
     yield f"# {name} ({given})"
     if kind == "truth":
@@ -185,6 +186,7 @@ def _number_column(name: str, mechanism: str) -> list[str]:
 def _category_column(name: str) -> list[str]:
     return [
         *_column_head(name, "kary"),
+        '# mechanism = "binary" with categories = ["no", "yes"] is for two answers',
         f'categories = {OPEN}        # all values that you expect, as in ["north", "south"]',
         f"{MISSING} a category",
         f"unknown = {OPEN}           # and the one that replaces any other value",
@@ -195,15 +197,43 @@ def _column_head(name: str, mechanism: str) -> list[str]:
     return ["[[column]]", f"name = {quoted(name)}", f'mechanism = "{mechanism}"', "epsilon = 1.0"]
 
 
-def _without_type(name: str) -> Iterator[str]:
-    """Both ways to use a column whose type the format does not tell, as comments."""
-    yield "# The type is not known. For numbers:"
-    yield from (f"# {line}" for line in _number_column(name, "laplace"))
-    yield "# For categories:"
-    yield from (f"# {line}" for line in _category_column(name))
+def _without_types(names: Sequence[str], ways: Mapping[str, Callable[[str], Sequence[str]]]) -> Iterator[str]:
+    """All ways to use columns whose types the format does not tell, as comments: once, for the first of them."""
+    first, *others = names
+    listed = _in_lines(list(map(quoted, others)))
+    yield "# The types of the columns are not known: a cell is read as what you ask for. Take the signs # from the lines of one of these."
+    if listed:
+        yield f"# They are written for {quoted(first)}. Copy them for the other columns, with these names:"
+        yield from (f"#   {line}" for line in listed)
+    for title, lines in ways.items():
+        yield f"# For {title}:"
+        yield from (f"# {line}" for line in lines(first))
 
 
-def _unused(name: str, given: pa.DataType) -> list[str]:
+def _in_lines(names: Sequence[str]) -> list[str]:
+    """Names with commas between them, in lines of few letters."""
+    lines: list[str] = []
+    for place, name in enumerate(names):
+        text = f"{name}," if place + 1 < len(names) else name
+        if lines and len(lines[-1]) + 1 + len(text) <= MOST_LETTERS:
+            lines[-1] += f" {text}"
+        else:
+            lines.append(text)
+    return lines
+
+
+_WAYS: dict[str, dict[str, Callable[[str], Sequence[str]]]] = {
+    "release": {
+        TITLES["number"]: functools.partial(query_lines, "number"),
+        TITLES["category"]: functools.partial(query_lines, "category"),
+        f"{TITLES['date']} and {TITLES['timestamp']}": functools.partial(query_lines, "timestamp"),
+    },
+    "privatize": {TITLES["number"]: lambda name: _number_column(name, "laplace"), TITLES["category"]: _category_column},
+}
+"""For each command the ways to use a column of text."""
+
+
+def _unused(name: str, given: pa.DataType | None) -> list[str]:
     return [f"# {name} ({printable(str(given))}): nothing is drafted for this type."]
 
 

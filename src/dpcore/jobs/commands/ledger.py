@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dpcore._disk.addresses import argument
-from dpcore._terminal import echo, print_table, wants_json
+from dpcore._terminal import echo, output_width, print_table, wants_json
 from dpcore.errors import JobError, StorageError
 from dpcore.jobs.commands import ledger_text
 from dpcore.jobs.commands.ledger_text import about, amount
@@ -91,7 +91,7 @@ def show(path: Path, *, as_json: bool | None) -> None:
     if wants_json(as_json):
         click.echo(json_text(state))
     else:
-        spends = ledger_text.entries_table(state) if state["entries"] else ledger_text.NOTHING_SPENT
+        spends = ledger_text.entries_table(state, output_width()) if state["entries"] else ledger_text.NOTHING_SPENT
         print_table(ledger_text.describe(state) + "\n", spends)
 
 

@@ -24,6 +24,10 @@ RULES = {
     "gdp": "squares of mu and the delta of failures add up",
 }
 """What adds up in ledgers of each kind."""
+WIDE = 160
+"""Columns from which on each property of a spend has a column of its own."""
+RUN = 12
+"""Letters of the id of a run in a narrow table."""
 SHOWN = 8
 """Queries of a spend in a table."""
 
@@ -38,12 +42,14 @@ def describe(state: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def entries_table(state: Mapping[str, Any]) -> Table:
-    """Make a table of the spends. Columns that no spend fills are left out."""
+def entries_table(state: Mapping[str, Any], width: int = WIDE) -> Table:
+    """Make a table of the spends, for so many columns of a terminal. Columns that no spend fills are left out."""
     # a spend has the rho of its mu, because these add up
     numbers = ("id", *("rho" if key == "mu" else key for key in state["budget"]))
     keys = [*numbers, "state", "reason", "what", "job", "run", "dataset", "version", "user", "host"]
     keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
+    if width < WIDE:
+        return make_table(("when", *numbers, "state", "what"), _narrow_rows(state, numbers, keys), right=numbers)
     headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
     rows = [row for entry in state["entries"] for row in _rows(entry, keys)]
     return make_table(headings, rows, right=numbers)
@@ -56,6 +62,26 @@ def _rows(entry: Mapping[str, Any], keys: Sequence[str]) -> Iterator[list[object
     lines = [f"  {in_words(query)}" for query in queries[:SHOWN]]
     for line in [*lines, *([f"  … {len(queries) - SHOWN} more; --json has all"] if len(queries) > SHOWN else [])]:
         yield ["", *(line if key == "what" else "" for key in keys)]
+
+
+def _narrow_rows(state: Mapping[str, Any], numbers: Sequence[str], keys: Sequence[str]) -> Iterator[list[object]]:
+    """The rows of a narrow table: what would need a column of its own stands below what was asked."""
+    for entry in state["entries"]:
+        run, user, host = entry["run"], entry["user"], entry["host"]
+        details = [
+            *(f"{key} {entry[key]}" for key in ("reason", "job", "dataset") if key in keys and entry[key]),
+            *([f"run {run[:RUN]}{'…' if len(run) > RUN else ''}"] if run else []),
+            " ".join([f"dpcore {entry['version']}", *([f"by {user}"] if user else []), *([f"on {host}"] if host else [])]),
+        ]
+        first, *queries = _rows(entry, ["what"])
+        yield [when_in_short(entry["when"]), *(_cell(key, entry[key]) for key in numbers), entry["state"], first[1]]
+        for line in (*(row[1] for row in queries), *(f"  {each}" for each in details)):
+            yield ["", *("" for _ in numbers), "", line]
+
+
+def when_in_short(when: str) -> str:
+    """A time to the minute."""
+    return when[:16].replace("T", " ")
 
 
 def about(state: Mapping[str, Any]) -> str:

@@ -40,6 +40,12 @@ EXAMPLE = '"NAME: 20", "NAME: 5% of 400", "NAME: 5% of 400 in all cells @ 99%"'
 ROWS_HEADINGS = ("query", "may be off by", "in", "confidence", "epsilon of the job", "needs rows", "off with one row less")
 HEADINGS = ("query", "may be off by", "in", "confidence", "needs epsilon", "weight", "epsilon of the job", "off by then", "smallest group")
 
+COLUMNS = (
+    "weight: that which gives the needed epsilon; – if the query has an epsilon of its own. off by then: with the epsilon of the job. "
+    "smallest group: the fewest rows, or the smallest answer, for which the epsilon of the job meets the target; – if neither matters."
+)
+"""What stands below the table of targets."""
+
 
 def run(
     job: Path,
@@ -70,7 +76,7 @@ def run(
     if wants_json(as_json):
         click.echo(json_text(report))
         return
-    parts: list[Table | str] = [target_table(found), ""] if found else []
+    parts: list[Table | str] = [target_table(found), COLUMNS + "\n"] if found else []
     parts += [rows_table(rows), ""] if rows else []
     print_table(*parts, error_table(report), "\n".join(notes(report)))
 

@@ -136,9 +136,19 @@ class Kind(ABC):
         """What a reader of the answer must know, as sentences."""
         return []
 
+    def behind(self, query: Entry) -> int | None:  # noqa: ARG002
+        """Rows that a choice may be behind the best, at the confidence of the entry; None of answers that choose nothing."""
+        return None
+
+    def sureness(self, query: Entry) -> str | None:  # noqa: ARG002
+        """How good a choice is, as a sentence; None of answers that choose nothing."""
+        return None
+
     def limits(self, query: Entry) -> tuple[float, float] | None:
-        """Between what the answer lies, where that is known."""
-        return (float(query["lower"]), float(query["upper"])) if self.is_between_bounds and query.get("lower") is not None else None
+        """Between what the answer lies, where that is known and is two numbers."""
+        lower, upper = query.get("lower"), query.get("upper")
+        is_known = self.is_between_bounds and isinstance(lower, int | float) and isinstance(upper, int | float)
+        return (float(query["lower"]), float(query["upper"])) if is_known else None
 
     def numbered(self, query: Entry) -> Entry:
         """The entry with numbers or labels as its value."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from pydantic import Field
 
 from dpcore._dataclasses import dataclass
-from dpcore.pages.numbers import counted, percentage_of
+from dpcore.pages.numbers import counted
 from dpcore.query.fields import Confidence
 from dpcore.query.kinds.top import CandidatesQuery, Top, TopEstimator
 from dpcore.query.methods import Method
@@ -41,7 +41,7 @@ class Mode(Top):
         Method(
             "mode",
             "Choose the most frequent of declared candidates.",
-            'The chosen candidate, for each group if there are groups; `document["behind"]` says by how many rows others may be ahead.',
+            "The chosen candidate, for each group if there are groups; `behind` says by how many rows others may be ahead.",
             ("delta", "candidates", "candidates_file", "k"),
         ),
     )
@@ -53,12 +53,11 @@ class Mode(Top):
     def question(self, query: Entry) -> str:
         return f"The most frequent of the declared values{of_column(query)}"
 
-    def declared(self, query: Entry) -> str:
-        """With the number of candidates, and how sure the choice is."""
-        sure = (
-            f"With a probability of {percentage_of(query['confidence'])} no other is ahead by more than {counted(query['behind'], 'row')}"
-        )
-        return f"{super().declared(query)} {sure}{', in each group for itself' if query.get('groups') is not None else ''}."
+    def behind(self, query: Entry) -> int | None:
+        return int(query["behind"])
+
+    def _bound(self, query: Entry) -> str:
+        return f"no other is ahead by more than {counted(query['behind'], 'row')}"
 
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
         return ["Of values with nearly the same frequency, noise decides which is chosen."]

@@ -14,6 +14,7 @@ from dpcore._dataclasses import dataclass
 from dpcore._exact.intervals import fraction_up
 from dpcore.accounting import _calibration
 from dpcore.noise import default_grid
+from dpcore.pages.numbers import counted, percentage_of
 from dpcore.privacy import Privacy
 from dpcore.query.encoders import Categorical
 from dpcore.query.estimators import OneColumn, cells_in
@@ -25,6 +26,7 @@ from dpcore.query.prose import declared_parts, of_column, sentence_of, size
 from dpcore.query.query_sections import LISTS_THEM, GroupedQuery
 from dpcore.query.reads import listed
 from dpcore.query.statistics import CellsOf
+from dpcore.selection._plan import shortfall
 from dpcore.selection._rows import noisy_rows, top_of_rows
 from dpcore.tables.fields import CategoryCount, Name
 from dpcore.tables.mistakes import Mistake, MistakesError
@@ -82,7 +84,9 @@ class TopQuery(CandidatesQuery):
         Field(description='How they are chosen; see `dpcore.selection.top_s`. Default: "gumbel".'),
     ] = "gumbel"
     values: Annotated[bool, Field(description="Whether to release their counts, too. Default: False.")] = False
-    confidence: Annotated[Confidence, Field(description="Of the intervals of counts, in (0, 1). Default: 0.95.")] = 0.95
+    confidence: Annotated[
+        Confidence, Field(description="Of intervals of counts and of how good the choice is, in (0, 1). Default: 0.95.")
+    ] = 0.95
 
     @model_validator(mode="after")
     def _there_are_enough_candidates(self) -> Self:
@@ -100,7 +104,7 @@ class Top(StatisticKind):
         Method(
             "top",
             "Choose the most frequent of declared candidates.",
-            "The chosen candidates, the most frequent first.",
+            "The chosen candidates, the most frequent first; `behind` says by how many rows one of them may fall short.",
             ("delta", "candidates", "candidates_file", "k", "method", "values"),
             first=("s",),
         ),
@@ -127,7 +131,28 @@ class Top(StatisticKind):
         parts = declared_parts(query)
         if query.get("candidates") is not None:
             parts.append(f"{size(query['candidates'])} candidates were declared")
-        return sentence_of(parts)
+        return " ".join(filter(None, (sentence_of(parts), self.sureness(query))))
+
+    def behind(self, query: Entry) -> int | None:
+        """By what the entry says: scale, method, and numbers of candidates and of chosen."""
+        candidates, drawn = query.get("candidates"), query.get("noise")
+        if candidates is None or not drawn:
+            return None
+        size = candidates if isinstance(candidates, int) else len(candidates)
+        scale, s = drawn[0]["scale"], min(len(self.heads(query)), size)
+        return math.floor(shortfall(query.get("method", "gumbel"), scale, size, s, query["confidence"]))
+
+    def sureness(self, query: Entry) -> str | None:
+        if self.behind(query) is None:
+            return None
+        groups = ", in each group for itself" if query.get("groups") is not None else ""
+        return f"With a probability of {percentage_of(query['confidence'])} {self._bound(query)}{groups}."
+
+    def _bound(self, query: Entry) -> str:
+        place, behind = len(self.heads(query)), self.behind(query)
+        best = f"the value that is truly number {place}" if place > 1 else "the most frequent one"
+        far = f"more than {counted(behind, 'row')} " if behind else ""
+        return f"no chosen value is {far}behind {best}"
 
     def caveats(self, query: Entry) -> list[str]:
         chance = "Of values with nearly the same frequency, noise decides which"
@@ -218,14 +243,12 @@ class TopEstimator(OneColumn):
     errs_in_rows = True
 
     def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
-        r"""Rows that a candidate that is left out has more than one that is chosen, at most.
+        """Rows that the s-th most frequent candidate has more than one that is chosen, at most."""
+        return self.trial.behind(self.section.confidence)
 
-        With Gumbel noise of scale b a candidate that is t rows behind has e^(−t/b) times its probability: each of s picks is more than
-        b·ln(k·s/β) behind with probability β/s at most. With Laplace noise of scale b on k counts, in s rounds at most, all noise is
-        within b·ln(k·s/β), and two counts differ by twice that.
-        """
-        tail = math.log(self.cells.size * self.section.s / (1 - self.section.confidence))
-        return (1 if self.section.method == "gumbel" else 2) * self.trial.scale * tail
+    @property
+    def behind(self) -> int | None:
+        return math.floor(self.trial.behind(self.section.confidence))
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002
         """Standard deviation of the noise of a released count."""

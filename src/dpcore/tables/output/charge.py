@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpcore import accounting
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import OWN_ROWS
 from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
 from dpcore.privacy import Privacy
 from dpcore.tables.run_ids import run_ids
@@ -75,6 +77,8 @@ class Charge:
         Whether the run is a new one even if the ledger has it already.
     is_repeatable : bool, default True
         Whether the run has an output, by which it is known again.
+    is_call : bool, default False
+        Whether a call in Python asks: messages then name its parameters, and not what a job file has.
 
     Attributes
     ----------
@@ -97,12 +101,12 @@ class Charge:
         If it does not have what the job spends.
     """
 
-    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool, is_repeatable: bool = True) -> None:
-        self._job, self._spend = job, spend
+    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool, is_repeatable: bool = True, is_call: bool = False) -> None:
+        self._job, self._spend, self._is_call = job, spend, is_call
         self._reservation: Reservation | None = None
         self.is_open = False
         self.runs = run_ids(job) if is_repeatable else ()
-        self._ledger = _opened(job)
+        self._ledger = _opened(job, is_call=is_call)
         self.is_recorded = self._ledger is not None
         self.earlier: Entry | None = None
         if self._ledger is None:
@@ -142,7 +146,10 @@ class Charge:
         amount = self._spend.amount(self._ledger.kind)
         if not self._ledger.fits(amount):
             needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
-            raise BudgetError(f"the job needs {needs}, but the ledger {self._ledger.path} has {left} left")
+            path = self._ledger.path
+            if self._is_call:
+                raise BudgetError(f"this needs {needs}, but the ledger {path} has {left} left; nothing is spent")
+            raise BudgetError(f"the job needs {needs}, but the ledger {path} has {left} left. {_next_steps(path)}")
 
     def _check_commitment(self) -> None:
         """Raise `JobError` if the ledger will not take the key of the noise; spends nothing."""
@@ -333,6 +340,13 @@ def _words(part: Budget) -> str:
     return f"{counted}, delta {part.delta!r}"
 
 
+def _next_steps(ledger: str | Path) -> str:
+    from dpcore._disk.addresses import argument
+
+    shown = f"`dpcore ledger show {argument(ledger)}` lists what was spent"
+    return f"{shown}; `dpcore plan JOB` says how exact answers are for less, and so what the rest buys"
+
+
 def _command(job: JobFile, path: str) -> str:
     """The command that makes a ledger that can pay for the job once."""
     import shlex
@@ -355,7 +369,7 @@ def _command(job: JobFile, path: str) -> str:
     return f"{' '.join(words)} ({said}; give what all runs together may spend)"
 
 
-def _opened(job: JobFile) -> Ledger | None:
+def _opened(job: JobFile, *, is_call: bool) -> Ledger | None:
     if job.ledger is None:
         return None
     from dpcore.tables.local_paths import check_local
@@ -368,28 +382,50 @@ def _opened(job: JobFile) -> Ledger | None:
         raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, path)}") from None
     except OSError as error:
         raise StorageError(f"{error.filename or path}: {error.strerror or 'the ledger cannot be read'}") from None
-    differences = _differences(job, ledger)
-    if differences:
-        another = Path(path)
-        fits = _command(job, str(another.with_name(f"{another.stem}-2{another.suffix}")))
-        raise JobError(f"{'; '.join(differences)}. Change the job, or name another ledger as ledger.path: {fits}")
-    return ledger
-
-
-def _differences(job: JobFile, ledger: Ledger) -> list[str]:
-    """What a job and its ledger say differently about whom the budget protects."""
-    agree = (
-        ("privacy.relation", job.total.relation, ledger.relation, "neighbours"),
-        ("privacy.unit", job.privacy.protected, ledger.unit, "units"),
+    differences, settings = _differences(job, ledger, is_call=is_call)
+    if not differences:
+        return ledger
+    another = Path(path)
+    other_path = str(another.with_name(f"{another.stem}-2{another.suffix}"))
+    # The ledger's own setting comes first: a second ledger for the same people would spend their budget twice.
+    same = f"If the data are those of the ledger, {'give' if is_call else 'write'} {' and '.join(settings)}"
+    rest = "make another: accounting.Ledger.create" if is_call else f"name another as ledger.path: {_command(job, other_path)}"
+    raise JobError(
+        f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. Only for other data {rest}"
     )
-    found = [
-        f"{key} = {said!r}, but the budget of the ledger {ledger.path} is for {wanted!r}: guarantees for different {what} do not add up"
-        for key, said, wanted, what in agree
-        if said != wanted
-    ]
+
+
+def _differences(job: JobFile, ledger: Ledger, *, is_call: bool) -> tuple[list[str], list[str]]:
+    """What a job and its ledger say differently about whom the budget protects, and the settings that the ledger needs."""
+    agree = (
+        ("privacy", "relation", job.total.relation, ledger.relation, "neighbours"),
+        ("privacy", "unit", job.privacy.protected, ledger.unit, "units"),
+    )
+    found, settings = [], []
+    for table, key, said, wanted, what in agree:
+        if said == wanted:
+            continue
+        name = key if is_call else f"{table}.{key}"
+        found.append(
+            f"{name} = {said!r}, but the budget of the ledger {ledger.path} is for {wanted!r}: "
+            f"guarantees for different {what} do not add up"
+        )
+        settings.append(_setting(table, key, wanted, is_call=is_call))
     if job.privacy.protected != ledger.unit:
         found[-1] += job.privacy.called_otherwise(ledger.unit)
     if ledger.dataset is not None and job.input.dataset != ledger.dataset:
         said = "is required" if job.input.dataset is None else f"= {job.input.dataset!r}"
-        found.append(f"input.dataset {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
-    return found
+        name = "dataset" if is_call else "input.dataset"
+        found.append(f"{name} {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
+        settings.append(_setting("input", "dataset", ledger.dataset, is_call=is_call))
+    return found, settings
+
+
+def _setting(table: str, key: str, wanted: str, *, is_call: bool) -> str:
+    """What to write, in a call or under a table of a job file."""
+    keys = {key: wanted}
+    if key == "unit" and wanted.endswith(OWN_ROWS):
+        keys = {key: wanted.removesuffix(OWN_ROWS), "null_unit": "own"}
+    between = "=" if is_call else " = "
+    said = " and ".join(f"{name}{between}{json.dumps(value, ensure_ascii=False)}" for name, value in keys.items())
+    return said if is_call else f"{said} under [{table}]"

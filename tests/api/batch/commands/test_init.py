@@ -65,7 +65,7 @@ def filled_in(text):
         text = re.sub(rf"^{key} = \?\?\?", f"{key} = {value}", text, flags=re.MULTILINE)
     blocks = text.split("[[column]]")
     for i, block in enumerate(blocks):
-        stand_in = "true" if '"binary"' in block else '"a"' if '"kary"' in block else "1"
+        stand_in = "true" if '\nmechanism = "binary"' in block else '"a"' if '"kary"' in block else "1"
         blocks[i] = re.sub(r"^missing = \?\?\?", f"missing = {stand_in}", block, flags=re.MULTILINE)
     return "[[column]]".join(blocks)
 
@@ -136,6 +136,29 @@ def test_the_columns_of_a_csv_are_comments(place, monkeypatch, kind):
     place.job.write_text(filled_in("\n".join(kept)), encoding="utf-8")
     done = place.dpcore(kind, place.job, "--dry-run", "--curator")
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize(("kind", "lines"), [("release", 80), ("privatize", 45)])
+def test_columns_without_types_share_one_block(kind, lines):
+    """Each way to use them is written once, and all names are there; a table of 30 had more than 800 lines."""
+    names = [f'no. {i} "x"' for i in range(30)]
+    text = job_for("in.csv", "csv", dict.fromkeys([*names, "a\tb"]), kind)
+    assert len(text.splitlines()) < lines
+    assert all(quoted(name) in text for name in names)
+    assert max(map(len, text.splitlines())) <= 140
+    assert text.count("the name holds control characters") == 1
+    for title in ("# For numbers:", "# For categories:"):
+        assert text.count(title) == 1
+    assert len(tomllib.loads(text).get("query", [])) == (kind == "release")
+    assert "Copy them" not in job_for("in.csv", "csv", {"x": None}, kind)
+
+
+def test_two_answers_are_drafted_as_binary():
+    text = job_for("in", "parquet", {"smoker": pa.bool_(), "owner": pa.string()}, "privatize")
+    truth, words = text.split("[[column]]")[1:]
+    assert '\nmechanism = "binary"\n' in truth
+    assert 'epsilon = 1.0\n# mechanism = "binary" with categories = ["no", "yes"] is for two answers\n' in words
+    assert 'mechanism = "binary" with categories' in job_for("in.csv", "csv", {"owner": None}, "privatize")
 
 
 def test_a_draft_is_printed_or_written_once(place):

@@ -330,6 +330,8 @@ def test_fifty_towns_and_four_age_groups(place):
     assert report["assumed"] == {"n": 10_000, "answer": 400}
     assert report["queries"][0]["half_widths"][4] < 20
     shown = place.dpcore("plan", "job.toml", "--table", "--target", "visits: 5% of 400 in all cells")
+    for column in ("weight: that which gives", "off by then: with the epsilon of the job", "smallest group: the fewest rows"):
+        assert column in " ".join(shown.out.split())
     assert "0.808" in shown.out
     assert "all 200 numbers" in shown.out
     assert "assume one, such as n = 10000" in shown.out
