@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -173,19 +174,24 @@ def build_requirements() -> list[str]:
     return list(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["build-system"]["requires"])
 
 
-def has_wheels(machine: Machine, *packages: str) -> bool:
-    """Whether packages, and what they need, have wheels for the machine."""
-    asked = ("--dry-run", "--ignore-installed", "--target", str(machine.packages))
+def has_wheels(machine: Machine, bounds: Path, *packages: str) -> bool:
+    """Whether packages, and what they need within bounds, have wheels for the machine."""
+    asked = ("--dry-run", "--ignore-installed", "--target", str(machine.packages), "--constraint", str(bounds))
     return pip(machine, *asked, *packages, check=False) == 0
 
 
 def filled(machine: Machine) -> list[str]:
-    """Install what tests need, and of what they welcome all that has wheels; returns what has none."""
+    """Install what tests need, and of what they welcome all that has wheels; returns what has none.
+
+    Without bounds, a package that has none would come as an older release all the same, where another package is content with that.
+    """
     needed = [*requirements(*NEEDED), *([] if machine.runner else build_requirements())]
     welcome = [each for each in requirements(*WELCOME) if each not in needed]
-    if not has_wheels(machine, *welcome):
-        welcome = [each for each in welcome if has_wheels(machine, each)]
-    pip(machine, "--target", str(machine.packages), *needed, *welcome)
+    bounds = machine.environment / "bounds.txt"
+    bounds.write_text("".join(re.sub(r"\[.*?\]", "", each) + "\n" for each in welcome), encoding="utf-8")
+    if not has_wheels(machine, bounds, *welcome):
+        welcome = [each for each in welcome if has_wheels(machine, bounds, each)]
+    pip(machine, "--target", str(machine.packages), "--constraint", str(bounds), *needed, *welcome)
     return [each for each in requirements(*WELCOME) if each not in (*needed, *welcome)]
 
 

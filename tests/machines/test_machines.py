@@ -86,6 +86,25 @@ def test_extras_name_packages_and_not_themselves() -> None:
     assert [each for each in found if each.startswith("dpcore")] == []
 
 
+def test_what_has_no_wheel_does_not_come_as_an_older_release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    installed: list[str] = []
+
+    def pip(machine: building.Machine, *arguments: str, check: bool = True) -> int:
+        bounds = Path(arguments[arguments.index("--constraint") + 1]).read_text(encoding="utf-8").split("\n")
+        assert "duckdb>=2.0" in bounds
+        assert not any("[" in each for each in bounds)  # pip takes no extras there
+        if check:
+            installed.extend(arguments)
+        return int(any("duckdb" in each for each in arguments))
+
+    monkeypatch.setattr(building, "pip", pip)
+    machine = building.Machine("other", VERSION, ("emulator",), Path(sys.executable), ("linux_other",), tmp_path)
+    machine.environment.mkdir()
+    assert building.filled(machine) == [each for each in building.requirements(*building.WELCOME) if "duckdb" in each]
+    assert {"numpy", "pytest", "pyarrow"} <= {re.split(r"[>=\[]", each)[0] for each in installed}
+    assert not any("duckdb" in each for each in installed)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="the interpreter is a script")
 def test_programs_start_the_interpreter_by_its_name(tmp_path: Path) -> None:
     emulator, base = tmp_path / "emulator", Path(sys.base_prefix, "bin", f"python{VERSION}")
