@@ -45,7 +45,14 @@ ARRAYS = Part(
     ),
 )
 GOLDEN = Part("what keyed jobs said on other machines", ("tests/golden",), "not long")
-TABLES = Part("questions about tables", ("tests/api/frames/test_private_table.py", "tests/api/frames/test_same_as_job.py", "tests/kinds"))
+TABLES = Part(
+    "questions about tables",
+    (
+        "tests/api/frames/test_private_table.py",
+        "tests/api/frames/test_same_as_job.py",
+        "tests/api/batch/release/test_every_example.py",
+    ),
+)
 EVERY_CALL = Part("the public calls", ("tests/api", "tests/interop/test_numpy.py", "tests/interop/test_numpy_secure.py"))
 
 CHOSEN = {

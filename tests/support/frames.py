@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.dataset as pads
 import pyarrow.parquet as pq
@@ -60,6 +59,10 @@ def polars_categories(table: pa.Table) -> Any:
     return pl.from_arrow(table).with_columns(pl.col(pl.String).cast(pl.Categorical))
 
 
+def duckdb(table: pa.Table) -> Any:
+    return pytest.importorskip("duckdb").from_arrow(table)
+
+
 def cut(table: pa.Table) -> pa.Table:
     """The same table in chunks."""
     size = max(len(table) // 7, 1)
@@ -77,7 +80,7 @@ FRAMES = {
     "chunks": cut,
     "batch": lambda table: table.combine_chunks().to_batches()[0] if len(table) else pa.RecordBatch.from_pylist([], table.schema),
     "dataset": pads.dataset,
-    "duckdb": duckdb.from_arrow,
+    "duckdb": duckdb,
     "stream": Stream,
 }
 

@@ -165,7 +165,7 @@ def test_a_link_that_takes_the_place_of_an_open_ledger_is_not_followed(ledger, t
 @posix
 def test_a_link_to_itself_ends_in_an_error(tmp_path):
     (tmp_path / "x").symlink_to("x")
-    with pytest.raises(OSError, match=r"symbolic links|a link has replaced"):
+    with pytest.raises(OSError, match=r"[Ss]ymbolic link|a link has replaced"):
         Ledger(tmp_path / "x")
 
 

@@ -16,6 +16,7 @@ from dpcore.accounting import Ledger
 from dpcore.batch import make_plan, make_release_plan, parse_job, parse_release_job, privatize, release
 from dpcore.cli import run
 from dpcore.tables.recorded import LISTED, LONGEST, MOST, in_words, recorded
+from support.extras import evaluated
 from support.jobs import write_table
 from support.releases import REGIONS, clinic
 
@@ -32,6 +33,7 @@ def queries_of(ledger):
     return [entry.queries for entry in ledger.entries()]
 
 
+@evaluated
 def test_a_question_about_a_frame_is_recorded_with_its_filter_and_groups(ledger):
     table = PrivateTable(clinic(60).to_pandas(), ledger=ledger)
     table.where("cost >= 18").group_by("region", groups=REGIONS).sum("visits", epsilon=0.5, **SUM)
@@ -49,6 +51,7 @@ def test_a_question_about_a_frame_is_recorded_with_its_filter_and_groups(ledger)
     assert in_words(queries[0]) == f"sum of visits: sum of visits where cost >= 18 by region, groups {', '.join(REGIONS)}"
 
 
+@evaluated
 def test_the_questions_of_a_batch_are_recorded_with_the_conditions_of_both(ledger):
     table = PrivateTable(clinic(60).to_pandas(), ledger=ledger)
     with table.where("cost >= 18").batch(epsilon=1.0) as batch:
@@ -113,6 +116,7 @@ def test_no_value_of_the_data_is_recorded(ledger):
     assert b"Atlantis" not in ledger.path.read_bytes()
 
 
+@evaluated
 def test_show_prints_them_and_no_text_commands_the_terminal(ledger, capsys):
     table = PrivateTable(clinic(60).to_pandas(), ledger=ledger)
     table.where("region <> '\x1b[2J\u202e'").sum("visits", epsilon=0.5, **SUM)

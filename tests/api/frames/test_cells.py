@@ -20,6 +20,7 @@ from dpcore.frames.objects import texts
 from dpcore.frames.pandas_source import PandasSource
 from support.cells.objects import CALLED, OBJECTS
 from support.cells.pandas import objects
+from support.extras import evaluated
 
 SURE = 1e6
 SECRET = "Ann Example"
@@ -141,6 +142,7 @@ def test_the_labels_of_another_chunk_end_no_question(kind, form, tmp_path):
     assert [entry.state for entry in ledger.entries()] == ["done"] * 2
 
 
+@evaluated
 @pytest.mark.parametrize("kind", ["a null among the labels", "more labels than indices"])
 def test_a_public_table_may_have_them_too(kind):
     labels = pa.chunked_array(ODD_CHUNKS[kind])

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 pytest.importorskip("pydantic")
+pytest.importorskip("duckdb")
 
 import numpy as np
 import pandas as pd

@@ -20,6 +20,7 @@ from dpcore import BudgetError, ParameterError, ParameterTypeError, PrivateTable
 from dpcore.accounting import Ledger
 from dpcore.errors import DataError, JobError, StorageError
 from dpcore.testing import KeyedRandom
+from support.extras import evaluated
 from support.releases import REGIONS, clinic
 
 SUM = {"lower": 0, "upper": 20, "missing": 0}
@@ -42,6 +43,7 @@ def person(frame, **settings):
 # Budgets
 
 
+@evaluated
 @pytest.mark.parametrize(("first", "second"), [("age < 15", "true) OR (true"), ("true) OR (true", "age < 15"), ("age < 15", "true)")])
 def test_a_condition_cannot_end_another(first, second):
     """Who may only add conditions to a table that others have filtered sees none of the rows that they left out."""
@@ -418,6 +420,7 @@ def test_what_gives_its_rows_once_is_refused():
     assert PrivateTable(table.to_reader().read_all()).count().value == 10
 
 
+@evaluated
 def test_public_tables_of_a_batch_are_told_apart(frame):
     one, two = (pd.DataFrame({"region": REGIONS, name: [value] * 4}) for name, value in (("one", 1), ("two", 2)))
     with PrivateTable(frame).batch(epsilon=2e4) as batch:
@@ -428,6 +431,7 @@ def test_public_tables_of_a_batch_are_told_apart(frame):
     assert [answer.value for answer in answers] == pytest.approx([1, 2], abs=0.01)
 
 
+@evaluated
 def test_a_condition_of_a_table_comes_before_the_choice_of_rows():
     """Of each person all rows but one do not pass; they must not take its place, and in a batch they may."""
     rows = pd.DataFrame({"person": np.repeat(np.arange(500), 40), "last": np.tile(np.arange(40) == 39, 500)})

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from dpcore import BudgetError, ParameterTypeError, Privacy, PrivateTable
 from dpcore.accounting import Ledger
+from support.extras import evaluated
 
 TABLE = pa.table({"x": [1.0, 2.0, 3.0, 4.0], "g": ["a", "b", "a", "b"]})
 ASKED = {"lower": 0, "upper": 5, "missing": 0}
@@ -140,6 +141,7 @@ def test_a_table_is_neither_pickled_nor_copied_deeply(copied, settings):
             copied(each)
 
 
+@evaluated
 def test_a_shallow_copy_and_views_spend_from_the_one_budget():
     table = limited()
     twin = copy.copy(table)

@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
 
+from support.extras import evaluated
 from support.frames import FRAMES, answers_of_job, asked, keyed
 from support.releases import QUERIES, REGIONS, clinic
 
@@ -70,6 +71,7 @@ def expected(request, tmp_path_factory):
     return settings, answers_of_job(tmp_path_factory.mktemp("job"), clinic(700), ASKED, settings)
 
 
+@evaluated
 @pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_a_batch_is_the_job(library, expected):
@@ -150,6 +152,7 @@ def test_conditions_and_derived_columns(library, settings, tmp_path):
     assert [json.loads(json.dumps(result.document)) for result in found] == answers
 
 
+@evaluated
 @pytest.mark.some(2)
 @pytest.mark.parametrize("library", FRAMES)
 def test_public_tables_are_looked_up(library, tmp_path):

@@ -416,8 +416,7 @@ def test_the_name_of_a_column_of_polars_is_no_pattern(name):
 
 
 def test_a_relation_that_fails_is_not_quoted():
-    import duckdb
-
+    duckdb = pytest.importorskip("duckdb")
     relation = duckdb.sql(f"SELECT CAST(x AS INTEGER) AS a FROM (VALUES ('1'), ('{SECRET}')) AS t(x)")
     with pytest.raises(StorageError, match="DuckDB relation: its rows cannot be read") as caught:
         PrivateTable(relation).sum("a", epsilon=1.0, **SUM)
@@ -462,8 +461,7 @@ def test_a_frame_is_not_read_for_columns_that_are_not_asked():
 
 
 def test_a_relation_is_read_as_a_stream():
-    import duckdb
-
+    duckdb = pytest.importorskip("duckdb")
     relation = duckdb.sql("SELECT range AS a, range % 4 AS region FROM range(300_000)")
     found = PrivateTable(relation).group_by("region", groups=range(4)).count(epsilon=1e6)
     assert found.value.tolist() == [75_000] * 4

@@ -93,6 +93,7 @@ def test_a_linear_estimator_of_a_channel():
 
 
 def test_the_best_linear_estimator_keeps_its_channel():
+    pytest.importorskip("clarabel", reason="needs the extra `minimax`")
     model = Model.moment(np.linspace(-2.0, 2.0, 5), kappa=2.0, C=1.0)
     best = best_linear(model, 1.0, n=400, outputs=5)
     plan = sample_size(best, rmse=0.3)
