@@ -23,6 +23,7 @@ from dpcore.query.prose import (
     neighbours_in_words,
     noise_in_words,
     release_protection,
+    rows_in_words,
     used_in_words,
 )
 from dpcore.query.questions import asked, declared, labelled
@@ -196,7 +197,7 @@ def section_of(number: int, query: Mapping[str, Any]) -> dict[str, Any]:
         "notes": [
             *dict.fromkeys(str(note) for note in as_list(query.get("note"), 1) if note is not None),
             *adding_up_in_words(query),
-            *few_values_in_words(query),
+            *(few_values_in_words(query) or rows_in_words(query)),
             *view.kind.caveats(query),
         ],
         "confidence": view.confidence,

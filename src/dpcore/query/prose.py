@@ -373,6 +373,15 @@ def few_values_in_words(query: Mapping[str, Any]) -> list[str]:
     ]
 
 
+def rows_in_words(query: Mapping[str, Any]) -> list[str]:
+    """Of how many rows an answer is, as a sentence, where that was released with it."""
+    count = query.get("count")
+    if not isinstance(count, int):
+        return []
+    noisy = ", a number with noise, too" if query.get("coverage") else ""  # of a public number of rows the interval has its confidence
+    return [f"It is of {counted(max(count, 0), 'row')}{noisy}."]
+
+
 def key_name(key: Any, last: Any = math.inf) -> str:
     """One column's part of a group: a value, a bin of which the last holds its right edge, or nothing."""
     if key is None:

@@ -95,11 +95,13 @@ def test_the_summary_of_a_page_marks_what_is_too_noisy(page):
 
 @pytest.mark.parametrize(("count", "is_said"), [(-3, True), (34, True), (80, True), (81, False), (19_000, False)])
 def test_hardly_any_cell_that_could_be_read_is_said(page, count, is_said):
-    answer = INCOME | {"count": count} | COUNTED
+    answer = INCOME | {"count": count, "coverage": "at least"} | COUNTED
     (note,) = answers_text.notes(document(answer))
     for text in (page(answer), note):
         assert ("hardly any cell may have been readable" in text) == is_said
     assert "readable" not in page(answer | {"missing": 0})
+    assert "It is of 20 rows.</p>" in page(INCOME | {"count": 20, "missing": 0})
+    assert (f"It is of {max(count, 0):,} rows, a number with noise, too." in page(answer)) == (not is_said)
 
 
 def test_of_many_wide_intervals_some_are_named():
