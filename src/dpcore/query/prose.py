@@ -164,7 +164,7 @@ def used_in_words(document: Mapping[str, Any]) -> str:
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
     made = document.get("per_unit")
     if made is not None and not made.get("by"):
-        return f"Each row is one {unit}, made of all that the table has about it."
+        return f"Each row is one {unit}, made of all its rows."
     if document["unit"] == "row" or not most:
         return ""
     if most == 1:
@@ -379,7 +379,8 @@ def rows_in_words(query: Mapping[str, Any]) -> list[str]:
     if not isinstance(count, int):
         return []
     noisy = ", a number with noise, too" if query.get("coverage") else ""  # of a public number of rows the interval has its confidence
-    return [f"It is of {counted(max(count, 0), 'row')}{noisy}."]
+    some = " with a value" if query.get("missing") == SKIP else ""
+    return [f"It is of {counted(max(count, 0), 'row')}{some}{noisy}."]
 
 
 def key_name(key: Any, last: Any = math.inf) -> str:

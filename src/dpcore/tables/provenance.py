@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dpcore.tables.sections import JobFile
 
 SPENT_AGAIN = "Running this job again on the same data spends this budget again."
-KNOWN = "Running this same job again spends nothing, because the ledger has an entry for the run."
+KNOWN = "Running this same job again spends nothing, as the ledger then has an entry for the run."
 KNOWN_AGAIN = f"{KNOWN} With another output.path, other settings or --overwrite it spends again."
 
 COMMITTED_AGAIN = "--overwrite is refused: the run has one key, and so one noise. For new answers {instead}; that spends again."

@@ -129,7 +129,8 @@ class PrivacySection(Section):
     def check_rows_are_bounded(self) -> None:
         """Raise ValueError if the unit is a column, and nothing says how many rows one may have."""
         if self.unit != "row" and self.max_rows_per_unit is None:
-            raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]")
+            instead = "" if self.ALWAYS_BOUNDS_ROWS else "; in its place, per_unit makes one row of all that a unit has"
+            raise ValueError(f"max_rows_per_unit is required with unit = {self.unit!r}: an integer in [1, {2**31 - 1}]{instead}")
 
     @property
     def rows_per_unit(self) -> int:

@@ -98,13 +98,14 @@ path = {quoted(f"out/{stem}-release.json")}
 [privacy]
 max_epsilon = 1.0             # what all answers together may reveal about one row, or one unit:
                               # ε up to 1 is strong, 1 to 3 moderate, above 3 weak, above 10 hardly a promise
+# relation = "add_remove"     # protects whether somebody is in the table, too; histograms then have half the noise. Default: "replace"
 # max_delta = 1e-6            # with accounting = "zcdp", which makes many answers cheaper together, and a delta in each query
 # accounting = "zcdp"
 # unit = "person_id"          # if a person may have several rows: the column that identifies the person, and
 # max_rows_per_unit = 1       # how many rows of a person are used; or, in its place, one row that is made of all rows of a person:
 
 # [per_unit]                  # queries are then about persons
-# rows = "count(*)"           # or max(x), mode(x), bool_or(x = 'a'), sum(x) of integers
+# rows = "count(*)"           # or max(x), mode(x), bool_or(x = 'a'), sum(x) of integers; columns of a CSV are text: CAST(x AS DOUBLE)
 # total = {{ sum = "cost", lower = 0, upper = 100 }}             # of floats, each within bounds
 
 # [[join]]                    # what another private table has of the same persons, one row for each

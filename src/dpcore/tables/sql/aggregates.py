@@ -249,7 +249,8 @@ def quantile_of(argument: Argument, level: str) -> Aggregate:
 def bounded(argument: Argument, lower: float, upper: float, *, mean: bool) -> Total:
     """A sum or mean of numbers that are clamped, in steps of the grid of `dpcore.sums`, rounded once."""
     if kind_of(argument.kind) not in {*INTEGERS, *FLOATS, "DECIMAL"}:
-        raise AggregateError(f"is of type {argument.kind}; bounds are for sums and means of numbers")
+        cast = f', as in {{ {"mean" if mean else "sum"} = "CAST(x AS DOUBLE)" }}' if argument.kind == "VARCHAR" else ""
+        raise AggregateError(f"is of type {argument.kind}; bounds are for sums and means of numbers{cast}")
     largest = max(abs(lower), abs(upper))
     if not SMALLEST_BOUND <= largest <= LARGEST_BOUND:
         span = f"[{SMALLEST_BOUND:.3g}, {LARGEST_BOUND:.3g}]"

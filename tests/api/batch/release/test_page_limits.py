@@ -58,7 +58,7 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
         ({}, None),
         (
             {"unit": "patient", "per_unit": {"columns": {"age": "max(age)"}}},
-            "Each row is one patient, made of all that the table has about it.",
+            "Each row is one patient, made of all its rows.",
         ),
         ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random."),
         ({"unit": "patient", "max_rows_per_unit": 3}, "the answer is neither about all rows nor about one for each patient."),
@@ -101,7 +101,7 @@ def test_hardly_any_cell_that_could_be_read_is_said(page, count, is_said):
         assert ("hardly any cell may have been readable" in text) == is_said
     assert "readable" not in page(answer | {"missing": 0})
     assert "It is of 20 rows.</p>" in page(INCOME | {"count": 20, "missing": 0})
-    assert (f"It is of {max(count, 0):,} rows, a number with noise, too." in page(answer)) == (not is_said)
+    assert (f"It is of {max(count, 0):,} rows with a value, a number with noise, too." in page(answer)) == (not is_said)
 
 
 def test_of_many_wide_intervals_some_are_named():
