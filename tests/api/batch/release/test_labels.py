@@ -50,7 +50,7 @@ def test_labels_change_what_readers_see_and_no_number(place):
     assert "EUR" in page
     assert not re.search(r">[^<]*\bof cost\b", page)
     table = place.release("--overwrite", "--table").out
-    assert re.search(r"^median +median +\S+\s*EUR ± ", table, re.MULTILINE), table
+    assert re.search(r"^median +median +\S+\s*EUR \(rank ± ", table, re.MULTILINE), table
     assert re.search(r"^bins +0 to below 50 +[\d,−]+ ± [\d,]+ +[\d.]+ %.*discrete Laplace 2 *$", table, re.MULTILINE), table
     assert re.search(r"^total +[\d,.−]+ ± [\d,.]+\s*EUR +[\d.]+ %.* Laplace ", table, re.MULTILINE), table
 
