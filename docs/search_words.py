@@ -54,6 +54,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "cluster": ("spark", "cluster"),
     "stores": ("s3", "object store"),
     "accounting#a-ledger": ("ledger", "budget"),
+    "accounting#several-programs-one-budget": ("share a budget", "several analysts", "end of quarter"),
     "job-groups": ("groups", "group by", "mean by group", "average by group", "group by month"),
     "job-groups#private-groups": ("private groups", "unknown groups", "secret groups", "hidden groups", "partition selection"),
     "job-kinds#missing-values": ("missing values", "missing", "null", "nan"),

@@ -3,7 +3,7 @@
 The rows of a unit, those that the job's `where` lets through, become one row, or with `by` one for each declared key that some of them
 have. What stands there depends on the rows of this unit alone, so neighbouring tables differ in the rows that one unit makes: at most one
 is taken away and at most one put in its place; with `by` at most `max_groups_per_unit` of each, whose keys a random word of the unit and
-the key chooses. How many units there are is private, whatever the relation.
+the key chooses. How many rows are made is private, whatever the relation.
 """
 
 from __future__ import annotations
