@@ -188,3 +188,11 @@ def document(*queries: dict[str, Any], **keys: Any) -> dict[str, Any]:
     epsilon = sum(query["privacy"]["epsilon"] for query in queries)
     head = {"format": 1, "version": "1.2.3", "secure": True, "unit": "row", "relation": "replace"}
     return head | {"privacy": {"epsilon": epsilon, "delta": 0.0}, "queries": list(queries)} | keys
+
+
+def page_of(folder: Path, *queries: dict[str, Any], **keys: Any) -> str:
+    """The text of the page about a document, with single spaces."""
+    from dpcore.query.page import ReleasePages
+
+    ReleasePages(folder / "report", "release").write(document(*queries, **keys))
+    return " ".join((folder / "report/release.html").read_text(encoding="utf-8").split())

@@ -229,7 +229,7 @@ class View(Sequence[Row]):
         labels = self._flat("value", start, stop) if self.kind.has_labels else itertools.repeat(None)
         ranks, notes = self._flat("rank_error", start, stop), self._flat("note", start, stop)
         places = ((place, part) for place in range(start, stop) for part in self.parts)
-        open_ones = _open_intervals(found, self._limits).tolist()
+        open_ones = _are_open(_floats(found[LOWER]), _floats(found[UPPER]), self._limits).tolist()
         every = zip(places, labels, *found.values(), _relative_errors(found).tolist(), open_ones, ranks, notes, strict=False)
         for (place, part), label, *numbers in every:
             names = () if self._names is None else self._names.parts(place)
@@ -265,7 +265,8 @@ class View(Sequence[Row]):
     @cached_property
     def noisy(self) -> npt.NDArray[np.bool_]:
         """Which numbers are too noisy to use."""
-        return _open_intervals(self._numbers(0, self.groups), self._limits) | (self.relative_errors > TOO_NOISY)
+        ends = self.numbers[1]
+        return _are_open(ends[:, 0], ends[:, 1], self._limits) | (self.relative_errors > TOO_NOISY)
 
     @property
     def _limits(self) -> tuple[float, float] | None:
@@ -382,9 +383,8 @@ def _relative_errors(found: Mapping[str, list[Any]]) -> Floats:
         return np.where(_floats(found[STDERR]) == 0, np.nan, (high - low) / 2 / np.abs(value))
 
 
-def _open_intervals(found: Mapping[str, list[Any]], limits: tuple[float, float] | None) -> npt.NDArray[np.bool_]:
+def _are_open(low: Floats, high: Floats, limits: tuple[float, float] | None) -> npt.NDArray[np.bool_]:
     """Which intervals hold all that is possible, and so do not show anything."""
-    low, high = (_floats(found[key]) for key in (LOWER, UPPER))
     if limits is None:
         return np.zeros(len(low), np.bool_)
     return (low <= limits[0]) & (high >= limits[1])

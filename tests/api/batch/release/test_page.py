@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import sys
@@ -17,7 +18,7 @@ from dpcore.errors import JobError, StorageError
 from dpcore.query.page import ReleasePages
 from dpcore.query.plots import label_levels
 from dpcore.query.prose import bin_names, quantile_name
-from support.releases import document
+from support.releases import document, page_of
 from support.releases import entry as query
 
 DISTRICTS = [f"district {number:03d}" for number in range(1000)]
@@ -48,13 +49,7 @@ LEDGER = {
 
 @pytest.fixture
 def page(tmp_path):
-    """Writes a document and gives the page's text, with single spaces."""
-
-    def written(*queries, **keys):
-        ReleasePages(tmp_path / "report", "release").write(document(*queries, **keys))
-        return " ".join((tmp_path / "report/release.html").read_text(encoding="utf-8").split())
-
-    return written
+    return functools.partial(page_of, tmp_path)
 
 
 def plots(text):

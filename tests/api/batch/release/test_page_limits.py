@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 from dpcore.jobs.commands import answers_text
-from dpcore.query.page import ReleasePages
 from dpcore.query.prose import limits_in_words
 from dpcore.query.view import View
-from support.releases import document
+from support.releases import document, page_of
 from support.releases import entry as query
 
 COUNT = query("people", "count", 20187, stderr=2.5, column=None)
@@ -20,13 +21,7 @@ MEAN = query("mean visits", "mean", 2.86041, stderr=0.0035, lower=0, upper=50)
 
 @pytest.fixture
 def page(tmp_path):
-    """Writes a document and gives the page's text, with single spaces."""
-
-    def written(*queries, **keys):
-        ReleasePages(tmp_path / "report", "release").write(document(*queries, **keys))
-        return " ".join((tmp_path / "report/release.html").read_text(encoding="utf-8").split())
-
-    return written
+    return functools.partial(page_of, tmp_path)
 
 
 LEFT_OUT = "Rows beyond 3 of each patient are left out, so sums and counts are too small by an amount that is not shown."
