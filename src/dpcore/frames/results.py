@@ -401,7 +401,7 @@ def _error(query: dict[str, Any]) -> str:
     stderr, behind = query["stderr"], query.get("behind")
     if behind is not None and stderr is None:
         return f"behind by at most {counted(behind, 'row')}"
-    return f"stderr {'unknown' if stderr is None else plain_number(stderr, SIGNIFICANT)}"
+    return "stderr unknown before the release" if stderr is None else f"stderr {plain_number(stderr, SIGNIFICANT)}"
 
 
 def _in_words(privacy: Privacy, unit: str) -> str:

@@ -6,6 +6,7 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from dpcore._guarantee import OWN_ROWS
 from dpcore._terminal import make_table
 from dpcore.jobs.commands import words
 from dpcore.pages.numbers import counted, plain_name, plain_number, rounded_up
@@ -42,7 +43,7 @@ def describe(plan: ReleasePlan) -> str:
 
 def _unit(job: ReleaseJob) -> list[str]:
     """Which rows of each unit are used, where answers are about more than one."""
-    unit, most = plain_name(job.privacy.unit), job.privacy.max_rows_per_unit
+    unit, most = plain_name(job.privacy.protected.removesuffix(OWN_ROWS)), job.privacy.max_rows_per_unit
     if job.privacy.unit == "row" or most is None or most == 1:
         return []
     return [f"unit    at most {most} rows of each {unit}, chosen at random; for one of each: max_rows_per_unit = 1, or [per_unit]"]
@@ -54,7 +55,7 @@ def _derived(job: ReleaseJob) -> list[str]:
     lines = _of_stage(job)
     if made is not None:
         by = f" and {as_words(made.keys)}" if made.keys else ""
-        lines += [f"made    a row for each {plain_name(job.privacy.unit)}{by}", *_columns(made), *_of_stage(made)]
+        lines += [f"made    a row for each {plain_name(job.privacy.protected.removesuffix(OWN_ROWS))}{by}", *_columns(made), *_of_stage(made)]
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
 
 

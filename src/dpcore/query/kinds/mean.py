@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from fractions import Fraction
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import described, half_width_of, integer_noise, noisy_sums, real_noise, rho_of, standard_deviation
 from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, BoundedQuery
+from dpcore.query.quotients import FEWER, combined_width, quotient_interval
 from dpcore.query.reads import clamped
 from dpcore.query.statistics import SumOf
 from dpcore.sums import clamped_sum
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpcore.query.encoders import Encoder
     from dpcore.query.estimators import Estimator
     from dpcore.query.kinds.base import Columns
-    from dpcore.query.noise import Noise
+    from dpcore.query.noise import Array, Noise
     from dpcore.query.sensitivity import Contribution
     from dpcore.query.statistics import Statistic, SumsOfGroups
     from dpcore.rng import Stream
@@ -169,24 +169,28 @@ class PrivateMeanEstimator(OneColumn):
         }
 
     def half_width(self, assumed: Assumed) -> float | None:
-        r"""Of a group of n rows: |(S + a)/(n + b) − S/n| ≤ (s + |S/n|·c)/(n − c).
+        r"""Of a group of n rows with the sum S of distances from the middle: (S + A)/(n + B) − S/n = (A − (S/n)·B)/(n + B).
 
-        S is the sum of distances from the middle, and |a| ≤ s and |b| ≤ c hold with the confidence of the interval.
+        The numerator leaves its width, or B goes below the half-width of the count, with the error probability of the interval.
         """
-        n, beta = assumed.known("n"), (1 - self.section.confidence) / 2
-        sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
+        n, beta = assumed.known("n"), 1 - self.section.confidence
+        fewer = float(half_width_of(self.count, 2 * FEWER * beta))
         mean = assumed.numbers.get("mean")
         far = self.half_width_of_bounds if mean is None else min(abs(mean - self.middle), self.half_width_of_bounds)
         widest = float(self.section.upper) - float(self.section.lower)
-        return widest if n <= counts else min((sums + far * counts) / (n - counts), widest)
+        return widest if n <= fewer else min(float(self.off(far, (1 - FEWER) * beta)) / (n - fewer), widest)
+
+    def off(self, ratio: Any, beta: float) -> Array:
+        """How far a noisy sum is from the ratio times the noisy count at most, but with probability β."""
+        return combined_width(self.total, self.count, (1.0, ratio), beta)
 
     def mean(self, total: Any, count: Any) -> Any:
         """The quotients of noisy sums and counts."""
         return np.clip(self.middle + total / np.maximum(count, 1), self.section.lower, self.section.upper)
 
     def interval(self, total: Any, count: Any) -> tuple[Any, Any]:
-        """Intervals of quotients: sum and count get half of the error probability each, and the quotient is monotone in both."""
-        beta = (1 - self.section.confidence) / 2
-        sums, counts = (float(half_width_of(noise, beta)) for noise in (self.total, self.count))
-        corners = [self.mean(total + a, count + b) for a in (-sums, sums) for b in (-counts, counts)]
-        return functools.reduce(np.minimum, corners), functools.reduce(np.maximum, corners)
+        """Intervals of quotients, cut to the bounds."""
+        beta = 1 - self.section.confidence
+        ends = quotient_interval(total, count, self.half_width_of_bounds, lambda ratio: self.off(ratio, beta))
+        low, high = (np.clip(self.middle + end, self.section.lower, self.section.upper) for end in ends)
+        return low, high

@@ -23,6 +23,7 @@ from dpcore.query.methods import Method
 from dpcore.query.noise import half_width_of, integer_noise, standard_deviation
 from dpcore.query.prose import declared_parts, sentence_of
 from dpcore.query.query_sections import GroupedQuery
+from dpcore.query.quotients import FEWER, combined_width, quotient_interval
 from dpcore.query.statistics import CellsOf, ReadRows
 from dpcore.tables.fields import Name
 
@@ -122,17 +123,11 @@ class RateEstimator(OneDraw):
         return MatchesOf(self.groups, 2, self.reads[0][1])
 
     def release_each(self, total: Array, rng: Stream | None) -> dict[str, Any]:
-        """The noisy numbers and their quotients; each number gets half of the interval's error probability.
-
-        The quotient grows with the first number and falls with the second. Where one goes up by a half-width and the other down, their
-        sum stays.
-        """
+        """The noisy numbers and their quotients, with intervals of the distances from ½."""
         match, other = np.asarray(self.mechanism.release(cells_in(total), rng=rng, threads=1)).T
-        rows, width = match + other, half_width_of(self.mechanism, (1 - self.section.confidence) / 2)
+        rows, beta = match + other, 1 - self.section.confidence
         value = _quotient(match, rows)
-        low, high = _quotient(match - width, rows), _quotient(match + width, rows)
-        # Where there may be no row at all, every share is possible.
-        low, high = np.where(rows > 0, low, 0.0), np.where(rows > 0, high, 1.0)
+        low, high = (0.5 + end for end in quotient_interval((match - other) / 2, rows, 0.5, lambda far: self._off(far, beta)))
         deviation = standard_deviation(self.mechanism) * np.hypot(1 - value, value) / np.maximum(rows, 1)
         return _said(value, deviation, low, high) | {"matching": match, "count": rows}
 
@@ -141,13 +136,17 @@ class RateEstimator(OneDraw):
         return None
 
     def half_width(self, assumed: Assumed) -> float | None:
-        r"""Of a group of n rows, x of which match: both numbers are off by w at most, and so the share by at most w/(n − 2w).
+        r"""Of a group of n rows, a share p of which match: ((1 − p)·A − p·B)/(n + A + B), at the worst p, which is 0 or 1."""
+        n, beta = assumed.known("n"), 1 - self.section.confidence
+        fewer = float(combined_width(self.mechanism, self.mechanism, (1.0, 1.0), 2 * FEWER * beta))
+        return 1.0 if n <= fewer else min(float(self._off(0.5, (1 - FEWER) * beta)) / (n - fewer), 1.0)
 
-        (x + a)/(n + a + b) − x/n = (a·(n − x) − b·x)/(n·(n + a + b)), of magnitude w/n at most where a and b have opposite signs, and
-        w·|n − 2x|/(n·(n − 2w)) where they have one.
+    def _off(self, far: Any, beta: float) -> Array:
+        """How far (1 − p)·A − p·B is from 0 at most, but with probability β, for a p that is `far` from ½.
+
+        It may not fall with `far`: noise of log-concave laws is the more peaked, the more equal its weights are (Proschan, 1965).
         """
-        n, width = assumed.known("n"), half_width_of(self.mechanism, (1 - self.section.confidence) / 2)
-        return 1.0 if n <= 2 * width else min(width / (n - 2 * width), 1.0)
+        return combined_width(self.mechanism, self.mechanism, (0.5 + far, 0.5 - far), beta)
 
 
 @dataclass(frozen=True, slots=True)

@@ -319,7 +319,7 @@ def test_pages_and_terminals_show_the_names(tmp_path, capsys):
     assert "No group." in page
     assert "released groups by diagnosis" in page
     assert "in each of 0 released groups by code" in page
-    assert "Which values of diagnosis there are; half of those that" in page
+    assert "Which values of diagnosis there are; one that" in page
     assert "truncated geometric noise" in page.lower()
 
 
