@@ -85,3 +85,14 @@ def test_a_count_below_one_leaves_everything_possible():
     low, high = quotient_interval(np.array([3.0, -3.0, 1e9]), np.array([0, -7, -1]), 2.0, lambda far: 1.0 + far)
     assert low.tolist() == [-2.0] * 3
     assert high.tolist() == [2.0] * 3
+
+
+def test_rates_that_are_noisier_than_their_rows_are_between_0_and_1():
+    """Numbers far beyond the possible, as noise makes them, in both directions."""
+    whole = DiscreteLaplace(0.1, 1)
+    match, other = np.meshgrid(np.arange(-60, 61, 3), np.arange(-60, 61, 3))
+    low, high = quotient_interval(
+        (match - other).ravel() / 2, (match + other).ravel(), 0.5, lambda far: combined_width(whole, whole, (0.5 + far, 0.5 - far), 0.1)
+    )
+    assert ((-0.5 <= low) & (low <= high) & (high <= 0.5)).all()
+    assert ((low == -0.5) & (high == 0.5))[(match + other).ravel() < 1].all()

@@ -61,13 +61,13 @@ def quotient_interval(total: Any, count: Any, most: float, width: Callable[[Arra
     for _ in range(_STEPS):
         far = np.minimum(most, (size + width(far)) / rows)
         beyond = np.clip((width(beyond) - size) / rows, 0.0, most)
-    near = np.maximum(0.0, (size - width(far)) / rows)
-    above = np.maximum(near, (size - width(np.zeros_like(near))) / rows)
+    near = np.clip((size - width(far)) / rows, 0.0, most)
+    above = np.clip((size - width(np.zeros_like(near))) / rows, near, most)
     for _ in range(_HALVINGS):
         middle = (near + above) / 2
         less = middle * rows + width(middle) <= size
         near, above = np.where(less, middle, near), np.where(less, above, middle)
-    near = np.minimum(np.where(beyond > 0, -beyond, near), most)
+    near = np.where(beyond > 0, -beyond, near)
     upright, empty = np.asarray(total) >= 0, np.asarray(count) < 1
     low, high = np.where(upright, near, -far), np.where(upright, far, -near)
     return np.where(empty, -most, low), np.where(empty, most, high)
