@@ -247,7 +247,7 @@ $(1)/installed-$(2): $(1)/build-ready $(SOURCES)
 	@touch $$@
 endef
 
-$(eval $(call install,$(VENV),demo,batch))
+$(eval $(call install,$(VENV),demo,batch$(comma)pandas))
 $(eval $(call install,$(VENV),test,accounting$(comma)batch$(comma)minimax$(comma)spark-connect$(comma)test$(comma)proofs$(comma)packaging))
 $(eval $(call install,$(VENV_STORES),stores,batch$(comma)delta$(comma)test-stores))
 $(eval $(call install,$(VENV_FUZZ),fuzz,batch$(comma)test-fuzz))

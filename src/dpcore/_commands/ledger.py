@@ -138,7 +138,12 @@ def command() -> None:
     show_default=True,
     help="How neighbouring tables differ, as in the jobs that will spend.",
 )
-@click.option("--unit", default="row", show_default=True, help="Whose data is protected: row, or the column that identifies a person.")
+@click.option(
+    "--unit",
+    default="row",
+    show_default=True,
+    help="Whose data is protected: row, or the column that identifies a person, or the unit_name of jobs that have one.",
+)
 @click.option("--dataset", help="Name of the data set, as jobs declare it. Default: several data sets.")
 @form_option
 def create(**options: Any) -> None:

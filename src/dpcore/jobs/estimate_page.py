@@ -39,7 +39,7 @@ class EstimatePages(Pages):
             "guarantee": guarantee_shown(whole.epsilon, whole.delta, whole.unit, local=True),
             "alarm": NOT_SECURE,
             "confidence": percentage_of(subject.confidence),
-            "misses": misses_in_words([subject.confidence]),
+            "misses": misses_in_words([subject.confidence], at_most=any(column.column.skips for column in subject.columns)),
             "target": subject.target,
             "provenance": Provenance(subject.path, len(subject.files)),
         }

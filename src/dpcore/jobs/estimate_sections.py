@@ -33,6 +33,12 @@ TITLES = {
     "projective": "a random point that favours every category's hyperplane",
 }
 
+SKIPPING = {
+    "binary": "every answer kept, or replaced at random by the other one or by none",
+    "bounded_mean": "one random report about every number: near the upper bound, near the lower one, or none",
+}
+"""Titles where rows without a value are left out, and the reports say at random whether there is one."""
+
 
 def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
     """Return the section of the page about one column.
@@ -50,7 +56,7 @@ def section_of(number: int, found: ColumnEstimate) -> dict[str, Any]:
         "name": found.column.name,
         "kind": found.kind,
         "mechanism": section.mechanism,
-        "title": TITLES[section.mechanism],
+        "title": SKIPPING.get(section.mechanism, TITLES[section.mechanism]) if found.column.skips else TITLES[section.mechanism],
         "epsilon": rounded_up(section.epsilon),
         "delta": rounded_up(section.privacy.delta) if section.privacy.delta else None,
         "declared": declared_values(found.column),

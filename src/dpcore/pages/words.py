@@ -89,9 +89,10 @@ def guarantee_shown(
     }
 
 
-def misses_in_words(confidences: list[float]) -> str:
+def misses_in_words(confidences: list[float], *, at_most: bool = False) -> str:
     """Describe how many intervals of each confidence do not contain the true value."""
-    parts = [f"about {misses(confidence)} of the {percentage_of(confidence)} intervals" for confidence in confidences]
+    about = "at most about" if at_most else "about"
+    parts = [f"{about} {misses(confidence)} of the {percentage_of(confidence)} intervals" for confidence in confidences]
     listed = " and ".join(parts)
     verb = "does" if len(parts) == 1 else "do"
     return f"{listed[:1].upper()}{listed[1:]} {verb} not contain the true value. The results do not show which."

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from dpcore._dataclasses import dataclass
+from dpcore.pages.numbers import counted
 from dpcore.query.encoders import Clamped, Present
 from dpcore.query.fields import SKIP
 from dpcore.query.noise import described, half_width_of, rho_of, standard_deviation
@@ -158,6 +159,11 @@ class Estimator:
     def behind(self) -> int | None:
         """Rows that a choice may be behind the best, at the query's confidence; None of answers that choose nothing."""
         return None
+
+    @property
+    def in_place_of_error(self) -> str | None:
+        """What a plan shows where other answers have a standard error."""
+        return None if self.behind is None else f"behind by ≤ {counted(self.behind, 'row')}"
 
     def half_width(self, assumed: Assumed) -> float | None:  # noqa: ARG002
         """How far one number of the answer may be off, at the query's confidence, before there are data; None if nothing is known.

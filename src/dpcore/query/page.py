@@ -26,7 +26,7 @@ from dpcore.query.prose import (
     rows_in_words,
     used_in_words,
 )
-from dpcore.query.questions import asked, declared, labelled
+from dpcore.query.questions import asked, declared, labelled, names_of_whole
 from dpcore.query.units_of_answers import axis_of
 from dpcore.query.view import MARK, RULE, View
 
@@ -45,6 +45,7 @@ class ReleasePages(Pages):
     def content(self, subject: Mapping[str, Any]) -> tuple[Mapping[str, Any], dict[str, Any]]:
         document, subject = subject, labelled(subject)
         queries, privacy = subject["queries"], subject["privacy"]
+        whole = names_of_whole(subject)
         presence = subject.get("relation", "replace") == "add_remove"
         levels = sorted(
             {
@@ -56,16 +57,18 @@ class ReleasePages(Pages):
         shown = {
             "title": self._title(subject),
             "about": self._about(subject),
-            "queries": [section_of(number, query) for number, query in enumerate(queries, 1)],
-            "used": used_in_words(subject),
+            "queries": [
+                section_of(number, query) | {"used": used_in_words(subject, whole=query["name"] in whole)}
+                for number, query in enumerate(queries, 1)
+            ],
             "guarantee": guarantee_shown(
-                privacy["epsilon"], privacy["delta"], subject["unit"], protection=release_protection(subject), presence=presence
+                privacy["epsilon"], privacy["delta"], subject["unit"], protection=release_protection(subject, whole), presence=presence
             ),
             "neighbours": neighbours_in_words(subject) + accounting_in_words(subject),
             "ledger": ledger_shown(subject.get("ledger"), privacy),
             "commitment": commitment_shown(subject.get("commitment")),
             "alarm": NOT_SECURE,
-            "limits": limits_in_words(subject),
+            "limits": limits_in_words(subject, whole),
             "misses": misses_in_words(levels) if levels else None,
             "confidence": percentage_of(levels[0]) if len(levels) == 1 else "",
             "rule": RULE,

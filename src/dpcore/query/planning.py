@@ -84,6 +84,8 @@ class Target:
             raise ParameterError(f"half_width=20, or relative=(0.05, 400), a share of an answer that is assumed, is required; {given}")
         confidence = check_real("confidence", confidence, low=0.0, high=1.0, include_low=False, include_high=False)
         if cells != ALL:
+            if isinstance(cells, str):
+                raise ParameterError(f"cells must be 1 (each number by itself), how many hold at once, or {ALL!r}, got {cells!r}")
             cells = check_integer("cells", cells, low=1, high=2**40)
         if half_width is not None:
             return cls(_size("half_width", half_width), None, confidence, cells)

@@ -86,6 +86,10 @@ class KeysEstimator(Estimator):
             return (Noise("gaussian", self.changed**0.5, self.rule.scale),)
         return (Noise("truncated_geometric", 1.0, self.changed / self.section.epsilon),)
 
+    @property
+    def in_place_of_error(self) -> str:
+        return f"½ named at {self.rule.half:,} units"
+
     def parameters(self) -> dict[str, Any]:
         """The columns, and the number of units of which half of the groups are released."""
         return {"group_by": self.private.parameters()["group_by"], "half_released_at": self.rule.half}

@@ -68,8 +68,8 @@ def accounting_in_words(document: Mapping[str, Any]) -> str:
     return "" if rule is None else f" A tighter sum of privacy loss was used, {rule}; the ε of the queries may sum to more than this."
 
 
-def release_protection(document: Mapping[str, Any]) -> str:
-    """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows."""
+def release_protection(document: Mapping[str, Any], whole: Sequence[str] = ()) -> str:
+    """Whom the guarantee protects. The job itself bounds the contributions, so no unit has too many rows; `whole` use all of them."""
     unit = document["unit"]
     if unit == "row":
         return protection_in_words(document["privacy"]["delta"], unit)
@@ -78,7 +78,7 @@ def release_protection(document: Mapping[str, Any]) -> str:
         for key, word in (("max_rows_per_unit", "row"), ("max_groups_per_unit", "group"))
         if document.get(key)
     ]
-    used = f"; {' and '.join(bounds)} of each were used, chosen at random" if bounds else ""
+    used = f"; {' and '.join(bounds)} of each were used, chosen at random{_except(whole)}" if bounds else ""
     tables = joins_of(document)
     where = f" in {counted(len(tables) + 1, 'table')} together" if tables else ""
     return f"the guarantee protects {whose(unit)}, with all its rows{where}{used}.{unnamed(unit)}{_other_budgets(tables)}"
@@ -139,34 +139,48 @@ def neighbours_in_words(document: Mapping[str, Any]) -> str:
     return f"The number of different {unit.removesuffix(OWN_ROWS)!r} values{where} is public; the contents of their rows are protected."
 
 
-def limits_in_words(document: Mapping[str, Any]) -> list[str]:
-    """What the intervals do not say: the rows that were left out, and where they are wider than their confidence."""
-    whole = "Rows are made of" if document.get("per_unit") else "All answers are about"
-    said = [f"{whole} the rows for which {spaced(document['where'])}; how many these are is protected."] if document.get("where") else []
+def limits_in_words(document: Mapping[str, Any], whole: Sequence[str] = ()) -> list[str]:
+    """What the intervals do not say: the rows that were left out, but for the queries `whole`, and where they are wider than they say."""
+    head = "Rows are made of" if document.get("per_unit") else "All answers are about"
+    said = [f"{head} the rows for which {spaced(document['where'])}; how many these are is protected."] if document.get("where") else []
     said += made_in_words(document)
     unit = document["unit"].removesuffix(OWN_ROWS)
     bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
     if document.get("max_groups_per_unit"):
         bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
-    if document["unit"] != "row" and bounds:
-        left_out = f"{' and '.join(bounds)} of each {plain_name(unit)} are left out"
-        said.append(f"{left_out}, so sums and counts are too small by an amount that is not shown.")
-    wider = [quoted(query["name"]) for query in document["queries"] if query.get("coverage") is not None]
+    if document["unit"] != "row" and bounds and len(whole) < len(document["queries"]):
+        left_out = f"{' and '.join(bounds)} of each {plain_name(unit)} are left out{_except(whole)}"
+        said.append(f"{left_out}; so sums and counts are too small by an amount that is not shown.")
+    wider = [query["name"] for query in document["queries"] if query.get("coverage") is not None]
     if wider:
-        named = wider if len(wider) <= NAMED_INTERVALS else [*wider[: NAMED_INTERVALS - 1], f"{len(wider) - NAMED_INTERVALS + 1} others"]
-        whose_interval = f"interval of {named[0]}" if len(named) == 1 else f"intervals of {', '.join(named[:-1])} and {named[-1]}"
-        said.append(f"The {whose_interval} may be wider than the confidence says: at least that share of them holds the true value.")
+        intervals = f"interval{'' if len(wider) == 1 else 's'} of {_named(wider)}"
+        said.append(f"The {intervals} may be wider than the confidence says: at least that share of them holds the true value.")
     return said
 
 
-def used_in_words(document: Mapping[str, Any]) -> str:
-    """Which rows of each unit the answers are about; nothing without a bound of rows."""
+def _except(whole: Sequence[str]) -> str:
+    """For which queries something does not hold, with a comma before it; nothing of none."""
+    return f", except in {_named(whole)}" if whole else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    """Some names in a sentence, and how many there are beside."""
+    named = [quoted(name) for name in names]
+    if len(named) > NAMED_INTERVALS:
+        named = [*named[: NAMED_INTERVALS - 1], f"{len(named) - NAMED_INTERVALS + 1} others"]
+    return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
+
+
+def used_in_words(document: Mapping[str, Any], *, whole: bool = False) -> str:
+    """Which rows of each unit an answer is about, `whole` if all take part; nothing without a bound of rows."""
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
     made = document.get("per_unit")
     if made is not None and not made.get("by"):
         return f"Each row is one {unit}, made of all its rows."
     if document["unit"] == "row" or not most:
         return ""
+    if whole:
+        return f"All rows of each {unit} were used."
     if most == 1:
         return f"One row of each {unit} was used, chosen at random."
     used = f"At most {most} rows of each {unit} were used, chosen at random"

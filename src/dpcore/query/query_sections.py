@@ -373,9 +373,13 @@ class ReleasePrivacy(PrivacySection):
         found = super().protected
         return found if self.unit_name is None else self.unit_name + found.removeprefix(self.unit)
 
+    @property
+    def key_of_unit(self) -> str:
+        return "unit" if self.unit_name is None else "unit_name"
+
     def called_otherwise(self, name: str) -> str:
         said = f" (a column of another name that holds the same units: privacy.unit_name = {name!r})"
-        return "" if "row" in {self.unit, name} else said
+        return "" if "row" in {self.unit, name} or self.unit_name is not None else said
 
     @model_validator(mode="after")
     def _a_row_has_no_other_name(self) -> Self:

@@ -23,6 +23,11 @@ def declared(query: Mapping[str, Any]) -> str:
     return KINDS[query["kind"]].declared(query)
 
 
+def names_of_whole(document: Mapping[str, Any]) -> list[str]:
+    """The names of the queries for which no row of a unit is left out."""
+    return [query["name"] for query in document["queries"] if KINDS[query["kind"]].uses_all_rows(query)]
+
+
 def in_text(query: Mapping[str, Any]) -> bool:
     """Whether the answers are dates or times, which are text."""
     value = query["value"]

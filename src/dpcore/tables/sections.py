@@ -147,6 +147,11 @@ class PrivacySection(Section):
         """The unit as outputs and ledgers call it; the name differs if rows without a unit count as separate units."""
         return f"{self.unit}{OWN_ROWS}" if self.null_rows_are_units else self.unit
 
+    @property
+    def key_of_unit(self) -> str:
+        """The key that says what outputs and ledgers call the unit."""
+        return "unit"
+
     def called_otherwise(self, name: str) -> str:  # noqa: ARG002
         """How a job says that its unit is what a ledger calls by another name; "" if it cannot."""
         return ""

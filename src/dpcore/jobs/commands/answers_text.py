@@ -9,7 +9,7 @@ from dpcore._terminal import make_table
 from dpcore.pages.numbers import counted, misses, percentage_of, plain_number
 from dpcore.query.kinds import KINDS
 from dpcore.query.prose import LAWS, few_values_in_words, is_exact, limits_in_words
-from dpcore.query.questions import labelled
+from dpcore.query.questions import labelled, names_of_whole
 from dpcore.query.view import RULE, View
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def notes(document: Mapping[str, Any]) -> list[str]:
         for query in document["queries"]
         if (said := KINDS[query["kind"]].sureness(query)) is not None
     ]
-    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits_in_words(document), *few]), *sure]
+    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits_in_words(document, names_of_whole(document)), *few]), *sure]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:

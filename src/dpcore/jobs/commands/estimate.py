@@ -118,10 +118,11 @@ def _pages(folder: Path, path: str) -> EstimatePages:
 
 def show(found: Estimates) -> None:
     """Print a short table."""
+    most = "at most about" if any(column.column.skips for column in found.columns) else "about"  # see Answered
     headings = ("column", "", "estimate", f"{100 * found.confidence:.10g} % interval")
     print_table(
         make_table(headings, (line for column in found.columns for line in _lines(column)), right=headings[2:]),
-        f"\n{found.rows:,} rows; of these intervals about {misses(found.confidence)} misses.",
+        f"\n{found.rows:,} rows; of these intervals {most} {misses(found.confidence)} misses.",
         guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit),
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dpcore._guarantee import OWN_ROWS
 from dpcore._terminal import make_table
 from dpcore.jobs.commands import words
-from dpcore.pages.numbers import counted, plain_name, plain_number, rounded_up
+from dpcore.pages.numbers import plain_name, plain_number, rounded_up
 from dpcore.query.document import Noise, error_in_own_unit, noise_in_own_unit
 from dpcore.query.plan import declared_reads
 from dpcore.query.prose import as_words, column_in_words, spaced
@@ -102,7 +102,7 @@ def _lines(answer: Estimator, spent: Privacy, rows: int | None) -> list[tuple[st
     section = answer.section
     noise = [Noise(**each) for each in noise_in_own_unit(section, [each.document() for each in answer.noise])]
     error = error_in_own_unit(section, answer.expected_error(rows))
-    shown = plain_number(error, 4) if error is not None or answer.behind is None else f"behind by ≤ {counted(answer.behind, 'row')}"
+    shown = (error is None and answer.in_place_of_error) or plain_number(error, 4)
     head = (section.name, section.kind, columns_in_words(section), rounded_up(spent.epsilon, 6), rounded_up(spent.delta, 6))
     first, *others = [_drawn(each) for each in dict.fromkeys(noise)] or [("none: public", "–", "–")]
     return [(*head, *first, shown), *(("",) * len(head) + other + ("",) for other in others)]

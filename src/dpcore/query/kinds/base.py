@@ -136,6 +136,10 @@ class Kind(ABC):
         """What a reader of the answer must know, as sentences."""
         return []
 
+    def uses_all_rows(self, query: Entry) -> bool:  # noqa: ARG002
+        """Whether it bounds a unit's part by itself, so that no row is left out for it."""
+        return False
+
     def behind(self, query: Entry) -> int | None:  # noqa: ARG002
         """Rows that a choice may be behind the best, at the confidence of the entry; None of answers that choose nothing."""
         return None

@@ -101,6 +101,9 @@ class CountDistinct(Kind):
         ),
     )
 
+    def uses_all_rows(self, query: Entry) -> bool:
+        return query.get("max_values_per_unit") is not None or query.get("groups") is None
+
     def columns(self, position: int, query: CountDistinctQuery) -> Columns:
         """The column of the values, declared or whatever they are."""
         if query.column is None:

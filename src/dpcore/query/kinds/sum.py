@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dpcore.privacy import Relation
     from dpcore.query.encoders import Clamped, Encoder
     from dpcore.query.estimators import Estimator
-    from dpcore.query.kinds.base import Columns, QueryContext
+    from dpcore.query.kinds.base import Columns, Entry, QueryContext
     from dpcore.query.rehearsal_columns import Seen
     from dpcore.query.sensitivity import Contribution, Sensitivity
     from dpcore.query.statistics import ReadRows, SumsOfGroups
@@ -111,6 +111,9 @@ class Sum(NumberKind):
         ),
     )
     measured = "unit_of_measure"
+
+    def uses_all_rows(self, query: Entry) -> bool:
+        return query.get("max_sum_per_unit") is not None
 
     def columns(self, position: int, query: SumQuery) -> Columns:  # noqa: ARG002
         return clamped(query)

@@ -389,9 +389,10 @@ def _opened(job: JobFile, *, is_call: bool) -> Ledger | None:
     other_path = str(another.with_name(f"{another.stem}-2{another.suffix}"))
     # The ledger's own setting comes first: a second ledger for the same people would spend their budget twice.
     same = f"If the data are those of the ledger, {'give' if is_call else 'write'} {' and '.join(settings)}"
+    again = "" if any(True for _ in ledger.entries()) else "It has no entries yet, so it can also be deleted and made again for this. "
     rest = "make another: accounting.Ledger.create" if is_call else f"name another as ledger.path: {_command(job, other_path)}"
     raise JobError(
-        f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. Only for other data {rest}"
+        f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. {again}Only for other data {rest}"
     )
 
 
@@ -399,7 +400,7 @@ def _differences(job: JobFile, ledger: Ledger, *, is_call: bool) -> tuple[list[s
     """What a job and its ledger say differently about whom the budget protects, and the settings that the ledger needs."""
     agree = (
         ("privacy", "relation", job.total.relation, ledger.relation, "neighbours"),
-        ("privacy", "unit", job.privacy.protected, ledger.unit, "units"),
+        ("privacy", job.privacy.key_of_unit, job.privacy.protected, ledger.unit, "units"),
     )
     found, settings = [], []
     for table, key, said, wanted, what in agree:

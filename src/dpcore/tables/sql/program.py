@@ -316,7 +316,8 @@ class Compiler:
 
 
 def _remedy(kind: str) -> str:
-    return "; use CAST(... AS BIGINT)" if kind == "HUGEINT" else ""
+    constant = "; for a number of each row, use CASE WHEN x IS NULL THEN 1 ELSE 1 END with a column x"
+    return {"HUGEINT": "; use CAST(... AS BIGINT)", "NULL": constant}.get(kind, "")
 
 
 def _rows_of(kinds: Mapping[str, str]) -> list[list[str]]:

@@ -99,6 +99,9 @@ def test_with_a_ledger_the_same_job_again_spends_nothing(page):
     assert "The same job again spends nothing" in text
     assert "spends again.</p>" in text
     assert "on the same data spends again" not in text
+    asked = page(COUNT, ledger=LEDGER, run=None)  # a question to a frame, which has no output to publish again
+    assert "spends nothing" not in asked
+    assert "Asking again draws new noise and spends again.</p>" in " ".join(asked.split())
 
 
 def test_a_category_is_in_quotes(page):

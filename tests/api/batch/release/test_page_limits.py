@@ -24,7 +24,7 @@ def page(tmp_path):
     return functools.partial(page_of, tmp_path)
 
 
-LEFT_OUT = "Rows beyond 3 of each patient are left out, so sums and counts are too small by an amount that is not shown."
+LEFT_OUT = "Rows beyond 3 of each patient are left out; so sums and counts are too small by an amount that is not shown."
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
@@ -110,5 +110,22 @@ def test_of_many_wide_intervals_some_are_named():
 def test_groups_beyond_the_bound_are_left_out_too():
     words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
     assert words == [
-        "Rows beyond 3 and groups beyond 1 of each patient are left out, so sums and counts are too small by an amount that is not shown."
+        "Rows beyond 3 and groups beyond 1 of each patient are left out; so sums and counts are too small by an amount that is not shown."
     ]
+
+
+def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
+    """What a page says of a limit of rows holds for the queries that it concerns, and they only."""
+    spent = query("spent", "sum", 500.0, column="cost", max_sum_per_unit=40.0, interval=[480.0, 520.0])
+    people = query("persons", "count_distinct", 40, interval=[37, 43])
+    keys = {"unit": "patient", "max_rows_per_unit": 3}
+    text = page(COUNT, spent, people, **keys)
+    assert text.count("All rows of each patient were used.") == 2
+    assert text.count("At most 3 rows of each patient were used, chosen at random: the answer is neither") == 1
+    assert "at most 3 rows of each were used, chosen at random, except in “spent” and “persons”." in text
+    (note,) = answers_text.notes(document(COUNT, spent, people, **keys))
+    for said in (text, note):
+        assert "Rows beyond 3 of each patient are left out, except in “spent” and “persons”; so sums and counts are too small" in said
+    (note,) = answers_text.notes(document(spent, people, **keys))
+    for said in (page(spent, people, **keys), note):
+        assert "are left out" not in said
