@@ -257,12 +257,17 @@ MISTAKES = {
         r'at is a word of SQL: if it is a column, write "at" in double quotes',
     ),
     "aggregate": (lambda t: t.where("cost > avg(cost)").count(epsilon=1.0), "aggregates are queries"),
+    "constant": (
+        lambda t: t.derive(one="1").sum("one", **MEAN),
+        r"the same for every row, which no query takes; for a number of each row, use CASE WHEN x IS NULL THEN 1 ELSE 1 END with a column x",
+    ),
+    "cells": (lambda t: t.epsilon_for("count", half_width=9, cells="each"), "cells must be 1 .each number by itself., .* or 'all', got 'each'"),
     "columns": (lambda _: PrivateTable(pd.DataFrame()).count(), "has no columns"),
     "threads": (lambda t: PrivateTable(t, threads=0), "threads must be in|frame must be"),
     "max_delta": (lambda _: PrivateTable(pd.DataFrame({"a": [1]}), max_delta=1e-6), "max_delta = 1e-06 belongs to max_epsilon"),
     "max_epsilon": (lambda _: PrivateTable(pd.DataFrame({"a": [1]}), max_epsilon=-1), "max_epsilon must be"),
 }
-EVALUATED = {"key", "ampersand", "quotes", "isna", "brackets", "WHERE", "word of SQL", "aggregate"}
+EVALUATED = {"key", "ampersand", "quotes", "isna", "brackets", "WHERE", "word of SQL", "aggregate", "constant"}
 
 
 @pytest.mark.parametrize("mistake", [pytest.param(name, marks=evaluated) if name in EVALUATED else name for name in MISTAKES])
@@ -379,3 +384,19 @@ def test_a_ledger_of_units_names_the_keys_that_make_them(visits, tmp_path, unit,
     ledger = Ledger.create(tmp_path / "study.ledger", epsilon=0.5, unit=unit)
     with pytest.raises(JobError, match=f"If the data are those of the ledger, give {keys}; a second"):
         PrivateTable(visits, ledger=ledger).count("cost", epsilon=0.25, missing="skip")
+
+
+def test_a_ledger_of_a_column_and_a_table_whose_unit_has_a_name(visits, tmp_path):
+    """The key that says so is named, and an empty ledger may be made again; one that has spent may not."""
+    ledger = Ledger.create(tmp_path / "study.ledger", epsilon=0.5, unit="person", relation="add_remove")
+    named = {"unit": "person", "unit_name": "patient", "max_rows_per_unit": 1, "relation": "add_remove", "ledger": ledger}
+    with pytest.raises(JobError) as found:
+        PrivateTable(visits, **named).count(epsilon=0.25)
+    said = str(found.value)
+    assert said.startswith(f"unit_name = 'patient', but the budget of the ledger {ledger.path} is for 'person'")
+    assert 'give unit_name="person"; a second' in said
+    assert "It has no entries yet, so it can also be deleted and made again for this." in said
+    PrivateTable(visits, **named | {"unit_name": "person"}).count(epsilon=0.25)
+    with pytest.raises(JobError) as found:
+        PrivateTable(visits, **named).count(epsilon=0.25)
+    assert "deleted" not in str(found.value)

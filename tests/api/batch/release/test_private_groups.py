@@ -6,6 +6,7 @@ import collections
 import datetime as dt
 import json
 import random
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -306,6 +307,7 @@ def test_pages_and_terminals_show_the_names(tmp_path, capsys):
     planned = place.release("--dry-run", "--table")
     assert planned.code == 0, planned.said
     assert "truncated geometric" in planned.said
+    assert re.search(r"½ named at \d+ units", planned.said)
     done = place.release("--report", tmp_path / "out")
     assert done.code == 0, done.said
     shown = place.release("--overwrite", "--table")
