@@ -259,9 +259,12 @@ MISTAKES = {
     "aggregate": (lambda t: t.where("cost > avg(cost)").count(epsilon=1.0), "aggregates are queries"),
     "constant": (
         lambda t: t.derive(one="1").sum("one", **MEAN),
-        r"the same for every row, which no query takes; for a number of each row, use CASE WHEN x IS NULL THEN 1 ELSE 1 END with a column x",
+        "the same for every row, which no query takes; for a number of each row, use CASE WHEN x IS NULL THEN 1 ELSE 1 END with a col",
     ),
-    "cells": (lambda t: t.epsilon_for("count", half_width=9, cells="each"), "cells must be 1 .each number by itself., .* or 'all', got 'each'"),
+    "cells": (
+        lambda t: t.epsilon_for("count", half_width=9, cells="each"),
+        "cells must be 1 .each number by itself., .* or 'all', got 'each'",
+    ),
     "columns": (lambda _: PrivateTable(pd.DataFrame()).count(), "has no columns"),
     "threads": (lambda t: PrivateTable(t, threads=0), "threads must be in|frame must be"),
     "max_delta": (lambda _: PrivateTable(pd.DataFrame({"a": [1]}), max_delta=1e-6), "max_delta = 1e-06 belongs to max_epsilon"),

@@ -46,7 +46,8 @@ def notes(document: Mapping[str, Any]) -> list[str]:
         for query in document["queries"]
         if (said := KINDS[query["kind"]].sureness(query)) is not None
     ]
-    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits_in_words(document, names_of_whole(document)), *few]), *sure]
+    limits = limits_in_words(document, names_of_whole(document))
+    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits, *few]), *sure]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:

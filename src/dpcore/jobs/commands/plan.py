@@ -229,8 +229,8 @@ def notes(report: Mapping[str, Any]) -> list[str]:
     said += [query["why"] for query in report["queries"] if query["why"] is not None]
     if any(query["unit"] == "rows" for query in report["queries"]):
         said.append(
-            "Unit rows: by so many rows the rank of a quantile may be off, or what was left out may be ahead of what was chosen. A target of "
-            "such a query is a number of rows too."
+            "Unit rows: by so many rows the rank of a quantile may be off, or what was left out may be ahead of what was chosen. A target "
+            "of such a query is a number of rows too."
         )
     if report["assumed"]:
         facts = ", ".join(f"{key} = {plain_number(number, 8)}" for key, number in report["assumed"].items())

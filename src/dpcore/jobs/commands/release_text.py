@@ -41,9 +41,14 @@ def describe(plan: ReleasePlan) -> str:
     return "\n".join(lines if ledger is None else [*lines, f"ledger  {ledger.path}"])
 
 
+def _called(job: ReleaseJob) -> str:
+    """The unit, as the job calls it."""
+    return plain_name(job.privacy.protected.removesuffix(OWN_ROWS))
+
+
 def _unit(job: ReleaseJob) -> list[str]:
     """Which rows of each unit are used, where answers are about more than one."""
-    unit, most = plain_name(job.privacy.protected.removesuffix(OWN_ROWS)), job.privacy.max_rows_per_unit
+    unit, most = _called(job), job.privacy.max_rows_per_unit
     if job.privacy.unit == "row" or most is None or most == 1:
         return []
     return [f"unit    at most {most} rows of each {unit}, chosen at random; for one of each: max_rows_per_unit = 1, or [per_unit]"]
@@ -55,7 +60,7 @@ def _derived(job: ReleaseJob) -> list[str]:
     lines = _of_stage(job)
     if made is not None:
         by = f" and {as_words(made.keys)}" if made.keys else ""
-        lines += [f"made    a row for each {plain_name(job.privacy.protected.removesuffix(OWN_ROWS))}{by}", *_columns(made), *_of_stage(made)]
+        lines += [f"made    a row for each {_called(job)}{by}", *_columns(made), *_of_stage(made)]
     return lines + [f"where   {plain_name(each.name)}: {spaced(each.where)}" for each in job.query if each.where is not None]
 
 

@@ -66,7 +66,8 @@ class Groups(Kind):
 
     def question(self, query: Entry) -> str:
         at = plain_number(query["half_released_at"])
-        return f"Which values of {' and '.join(as_list(query['group_by'], 1))} there are; one that {at} units have is named with probability ½ or more"
+        values = " and ".join(as_list(query["group_by"], 1))
+        return f"Which values of {values} there are; one that {at} units have is named with probability ½ or more"
 
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
         return ["In order. Other values can be in the data: too few have them."]

@@ -392,7 +392,8 @@ def _opened(job: JobFile, *, is_call: bool) -> Ledger | None:
     again = "" if any(True for _ in ledger.entries()) else "It has no entries yet, so it can also be deleted and made again for this. "
     rest = "make another: accounting.Ledger.create" if is_call else f"name another as ledger.path: {_command(job, other_path)}"
     raise JobError(
-        f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. {again}Only for other data {rest}"
+        f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. {again}"
+        f"Only for other data {rest}"
     )
 
 
