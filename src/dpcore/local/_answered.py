@@ -148,7 +148,9 @@ class _Shares:
         answered, _ = self._answered()
         p, q, _ = self.support
         part, share = max(answered, 1 / self.n), np.clip(self.value(), 0.0, 1.0)
-        if self.disjoint:
+        if self.disjoint and self.target == "sample":
+            spread = self._spread_of_sample(share, min(max(answered, 0.0), 1.0)) / (p - q) ** 2
+        elif self.disjoint:
             # W = 1[report = j] + r·1[report = none]: its mean does not depend on r = f_j/(1 − f_none).
             seen = np.clip(self.counts / self.n, q, p)
             mean, squares = seen[:-1] + share * seen[-1], seen[:-1] + share**2 * seen[-1]
@@ -158,6 +160,15 @@ class _Shares:
             spread = support_variance(known[:-1], self.support, self.target)
             spread = spread + share**2 * support_variance(known[-1], self.support, self.target)
         found: Reals = np.sqrt(np.maximum(spread, 0.0) / self.n) / part
+        return found
+
+    def _spread_of_sample(self, share: Reals, answered: float) -> Reals:
+        """Mean variance of W, as above, of the reports of given records: of the category itself, of others and of no answer."""
+        p, q, _ = self.support
+        own = p + share**2 * q - (p + share * q) ** 2
+        other = q + share**2 * q - (q + share * q) ** 2
+        none = q + share**2 * p - (q + share * p) ** 2
+        found: Reals = answered * (share * own + (1 - share) * other) + (1 - answered) * none
         return found
 
     def __call__(self, confidence: float, /) -> Reals:

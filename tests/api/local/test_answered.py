@@ -227,6 +227,19 @@ def test_shares_among_answers(name):
     assert np.allclose(found.std(axis=0), error, rtol=0.6)
 
 
+@pytest.mark.parametrize(("epsilon", "k"), [(1.0, 2), (0.5, 4), (4.0, 2)])
+def test_the_error_about_given_records_is_that_of_their_reports(epsilon, k):
+    """Of one sample, randomised many times: a standard error that has the sampling error too is refused at a large ε."""
+    mechanism, replicates, n = AnsweredShares(local.KaryResponse(epsilon, k=k + 1)), 1500, 3000
+    records, rng = np.repeat(np.arange(k + 1), n // (k + 1)), KeyedRandom(KEY)
+    reports = mechanism.privatize(np.tile(records, replicates), rng=rng).reshape(replicates, n)
+    found = [mechanism.estimate(each, target="sample") for each in reports]
+    ratio = np.std([each.value for each in found], axis=0) / np.mean([each.stderr for each in found], axis=0)
+    assert np.abs(ratio - 1).max() < 0.1  # five and a half standard errors of a standard deviation
+    whole = np.mean([mechanism.estimate(each).stderr for each in reports[:20]], axis=0)
+    assert epsilon < 4 or (np.std([each.value for each in found], axis=0) < 0.5 * whole).all()
+
+
 NUMBERS = {
     "laplace": AnsweredNumbers(local.LocalLaplace(1.0, 0.0, 20.0)),
     "gaussian": AnsweredNumbers(local.LocalGaussian(1.0, 1e-5, 0.0, 20.0)),

@@ -91,6 +91,9 @@ def test_estimates_are_about_the_rows_with_a_value(place, ending):
     assert page.count("Without a value: ") == len(COLUMNS)
     assert "ows without a value are left out" in page
     assert "% of rows with a value" in page
+    assert "At most about one in " in page
+    assert "every answer kept, or flipped at random" not in page
+    assert "every answer kept, or replaced at random by the other one or by none" in page
 
 
 def test_the_output_says_what_it_holds(place):
@@ -132,6 +135,7 @@ def test_the_terminal_shows_the_share_without_a_value(place):
     assert place.privatize().code == 0
     done = place.estimate("--table")
     assert done.out.count("no value, share of all rows") == 2
+    assert "of these intervals at most about one in twenty misses." in done.out
     assert "skip" in place.privatize("--dry-run", "--overwrite", "--table").out
 
 
