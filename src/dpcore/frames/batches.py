@@ -38,7 +38,7 @@ class Collected:
         self.session, self.limit = session, limit
         source = session.source
         native, name = ("arrow", source) if isinstance(source, str) else (source.native, source.name)
-        self.answered = Answered(native, name)
+        self.answered = Answered(native, name, dataset=session.dataset)
         self.questions: list[Question] = []
         self.state = "new"
         self._found: Inputs | None = None

@@ -120,6 +120,8 @@ class Answered:
         What was read, for pages.
     written : dict or None
         The document with lists, from when it is first asked for.
+    dataset : str or None
+        The name of the data set, for pages.
     """
 
     native: Native
@@ -128,6 +130,7 @@ class Answered:
     plan: TablePlan | None = None
     places: Sequence[int] = ()
     written: dict[str, Any] | None = None
+    dataset: str | None = None
 
 
 class TableResult:
@@ -328,7 +331,8 @@ class TableResult:
         document = self._written()
         names = [query["name"] for query in document["queries"]]
         stem = re.sub(r"\W+", "-", names[0]).strip("-") if len(names) == 1 else ""
-        pages = ReleasePages(Path(folder), stem or "answers", provenance=Provenance(input=self._answered.source))
+        origin = Provenance(input=self._answered.source, dataset=self._answered.dataset)
+        pages = ReleasePages(Path(folder), stem or "answers", provenance=origin)
         pages.write(document)
         return pages.paths
 

@@ -268,7 +268,7 @@ class PrivateTable(Selectable):
             job = self._session.job(questions)
             warn_unused(job, 4)
             plan, document = self._session.run(job, questions)
-        return TableResult(Answered(native, name, document, TablePlan.of(plan), places), 0)
+        return TableResult(Answered(native, name, document, TablePlan.of(plan), places, dataset=self._session.dataset), 0)
 
     def _plan(self, question: Question) -> TablePlan:
         questions, _ = with_keys([question])

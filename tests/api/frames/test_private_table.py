@@ -348,8 +348,9 @@ def test_a_column_of_groups_that_is_named_like_a_number(frame):
 
 def test_a_report_is_written(frame, tmp_path):
     pytest.importorskip("jinja2")
-    found = PrivateTable(frame).mean("cost", epsilon=1.0, lower=0, upper=120, missing=0)
+    found = PrivateTable(frame, dataset="clinic 2026").mean("cost", epsilon=1.0, lower=0, upper=120, missing=0)
     paths = found.report(tmp_path / "out")
+    assert "from clinic 2026, protecting one row" in paths[1].read_text()
     assert sorted(path.name for path in paths) == ["mean-of-cost.html", "mean-of-cost.json"]
     assert json.loads((tmp_path / "out" / "mean-of-cost.json").read_text())["queries"] == [found.document]
     with pytest.raises(ParameterTypeError):
