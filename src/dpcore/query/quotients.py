@@ -27,14 +27,7 @@ _STEPS, _HALVINGS = 4, 6
 def combined_width(one: IntegerNoise | RealNoise, other: IntegerNoise | RealNoise, weights: tuple[Any, Any], beta: float) -> Array:
     r"""Numbers h with P(|v·A − w·B| > h) ≤ β, A and B independent noise of one family and weights v, w ≥ 0.
 
-    Discrete noise is a continuous number Z of the same law and scale, moved by at most `_moved`: both have random signs, and for all
-    whole k ≥ 1 P(|A| ≥ k) lies between P(|Z| ≥ k + m − 1) and P(|Z| ≥ k − m).
-
-    - Laplace, m = 1: P(|A| ≥ k) = 2e^(−k/b)/(1 + e^(−1/b)), which is at least e^(−k/b), and at most e^(−(k − ½)/b) as cosh ≥ 1.
-    - Gaussian, m = 2, with f(x) = e^(−x²/(2σ²)) and Σf the sum over the whole numbers, which is (1 + θ)·√(2π)·σ for a θ ≥ 0: from
-      above, a sum over j ≥ k is at most the integral from k − 1; from below it is at least f(k) and the integral from k + 1, which is
-      enough if θ times that integral is at most f(k). The integral is below f(k)·√(2π)·σ/2, and θ·√(2π)·σ/2 < 1 for all σ: from
-      σ = ½ on because θ decreases, below it because Σf < 1.3.
+    Discrete noise is a continuous number of the same law and scale, moved by at most `_moved` (docs/exactness.md, "Intervals of quotients").
 
     The widths of both alone, each with half of β, are a bound as well, and a smaller one where noise is less than a row.
     """
