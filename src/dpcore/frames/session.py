@@ -212,13 +212,14 @@ class Session:
 
     def plan(self, job: ReleaseJob, questions: Sequence[Question], before: Inputs | None = None) -> ReleasePlan:
         """The plan of a job on this table; no row is read. Files that an earlier plan found need not be found again."""
+        from dpcore.frames.call_words import OF_A_CALL
         from dpcore.frames.inputs import FrameInput
         from dpcore.query.in_memory import make_unwritten_plan
 
         tables = self._tables(questions)
         inputs = before if isinstance(self.source, str) and before is not None and before.is_as_found() else self._input()
         try:
-            plan = make_unwritten_plan(job, inputs, tables, is_call=True)
+            plan = make_unwritten_plan(job, inputs, tables, words=OF_A_CALL)
         except JobError as error:
             raise _of_call(error, questions) from None
         if isinstance(inputs, FrameInput) and plan.inputs is inputs and plan.reads_again:

@@ -18,6 +18,7 @@ from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import declared_reads, planned
 from dpcore.query.run import document_of, measured
 from dpcore.tables.output.charge import Charge
+from dpcore.tables.output.job_words import OF_A_JOB
 from dpcore.tables.output.spending import Spending
 from dpcore.tables.progress import shown_by
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from dpcore.query.request import ReleaseJob
     from dpcore.tables.inputs import Inputs
     from dpcore.tables.output.charge import Spend
+    from dpcore.tables.output.job_words import JobWords
     from dpcore.tables.progress import Progress, Shown
 
 
@@ -66,7 +68,7 @@ class _Folder:
 
 
 def make_unwritten_plan(
-    job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None, *, is_call: bool = False
+    job: ReleaseJob, inputs: Inputs | None = None, tables: Mapping[str, Inputs] | None = None, *, words: JobWords = OF_A_JOB
 ) -> ReleasePlan:
     """Check a job whose answers are not written.
 
@@ -78,8 +80,8 @@ def make_unwritten_plan(
         What is read. Default: the files that the job names.
     tables : mapping, optional
         The tables that are joined, and public tables that are no files, by the paths that the job gives them.
-    is_call : bool, default False
-        Whether the job stands for a call in Python, of which nobody has seen a file.
+    words : JobWords, optional
+        How messages speak of whoever asks. Default: of a job file.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def make_unwritten_plan(
     inputs, tables = inputs_of(job, inputs, tables)
 
     def publication(spend: Spend) -> Unwritten:
-        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False, is_call=is_call))
+        return Unwritten(Charge(job, spend, overwrite=True, is_repeatable=False, words=words))
 
     return planned(job, inputs, declared_reads(job), Path(NOWHERE), publication, tables=tables)
 

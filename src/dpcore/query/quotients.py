@@ -27,8 +27,7 @@ _STEPS, _HALVINGS = 4, 6
 def combined_width(one: IntegerNoise | RealNoise, other: IntegerNoise | RealNoise, weights: tuple[Any, Any], beta: float) -> Array:
     r"""Numbers h with P(|v·A − w·B| > h) ≤ β, A and B independent noise of one family and weights v, w ≥ 0.
 
-    Discrete noise is a continuous number of the same law and scale, moved by at most `_moved` (docs/exactness.md, "Intervals of quotients").
-
+    Discrete noise is a continuous number of the same law and scale, moved by at most `_moved` (docs/exactness.md, Intervals of quotients).
     The widths of both alone, each with half of β, are a bound as well, and a smaller one where noise is less than a row.
     """
     v, w = (np.asarray(weight, np.float64) for weight in weights)

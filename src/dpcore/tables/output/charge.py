@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ from dpcore._dataclasses import dataclass
 from dpcore._guarantee import OWN_ROWS
 from dpcore.errors import BudgetError, JobError, ParameterError, StorageError, reason
 from dpcore.privacy import Privacy
+from dpcore.tables.output.job_words import OF_A_JOB, ledger_command
 from dpcore.tables.run_ids import run_ids
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpcore._disk.locks import NameLock
     from dpcore._disk.sealed_files import SealedFile
     from dpcore.accounting import Budget, Entry, Ledger, Reservation
+    from dpcore.tables.output.job_words import JobWords
     from dpcore.tables.sections import JobFile
 
 FINISHED = ("sealed", "published", "done")
@@ -77,8 +78,8 @@ class Charge:
         Whether the run is a new one even if the ledger has it already.
     is_repeatable : bool, default True
         Whether the run has an output, by which it is known again.
-    is_call : bool, default False
-        Whether a call in Python asks: messages then name its parameters, and not what a job file has.
+    words : JobWords, optional
+        How messages speak of whoever asks. Default: of a job file.
 
     Attributes
     ----------
@@ -101,12 +102,12 @@ class Charge:
         If it does not have what the job spends.
     """
 
-    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool, is_repeatable: bool = True, is_call: bool = False) -> None:
-        self._job, self._spend, self._is_call = job, spend, is_call
+    def __init__(self, job: JobFile, spend: Spend, *, overwrite: bool, is_repeatable: bool = True, words: JobWords = OF_A_JOB) -> None:
+        self._job, self._spend, self._asking = job, spend, words
         self._reservation: Reservation | None = None
         self.is_open = False
         self.runs = run_ids(job) if is_repeatable else ()
-        self._ledger = _opened(job, is_call=is_call)
+        self._ledger = _opened(job, words)
         self.is_recorded = self._ledger is not None
         self.earlier: Entry | None = None
         if self._ledger is None:
@@ -146,10 +147,7 @@ class Charge:
         amount = self._spend.amount(self._ledger.kind)
         if not self._ledger.fits(amount):
             needs, left = (_words(part) for part in (self._ledger.cost(amount), self._ledger.remaining))
-            path = self._ledger.path
-            if self._is_call:
-                raise BudgetError(f"this needs {needs}, but the ledger {path} has {left} left; nothing is spent")
-            raise BudgetError(f"the job needs {needs}, but the ledger {path} has {left} left. {_next_steps(path)}")
+            raise BudgetError(self._asking.too_little(needs, str(self._ledger.path), left))
 
     def _check_commitment(self) -> None:
         """Raise `JobError` if the ledger will not take the key of the noise; spends nothing."""
@@ -340,36 +338,7 @@ def _words(part: Budget) -> str:
     return f"{counted}, delta {part.delta!r}"
 
 
-def _next_steps(ledger: str | Path) -> str:
-    from dpcore._disk.addresses import argument
-
-    shown = f"`dpcore ledger show {argument(ledger)}` lists what was spent"
-    return f"{shown}; `dpcore plan JOB` says how exact answers are for less, and so what the rest buys"
-
-
-def _command(job: JobFile, path: str) -> str:
-    """The command that makes a ledger that can pay for the job once."""
-    import shlex
-
-    from dpcore._disk.addresses import argument
-
-    total = job.total
-    # A ledger needs a positive budget; for a free run propose the job's limit.
-    epsilon = total.epsilon or job.privacy.max_epsilon
-    words = ["dpcore ledger create", argument(path), f"--epsilon {epsilon!r}"]
-    if total.delta:
-        words.append(f"--delta {total.delta!r}")
-    if total.relation != "replace":
-        words.append(f"--relation {total.relation}")
-    if job.privacy.unit != "row":
-        words.append(f"--unit {shlex.quote(job.privacy.protected)}")
-    if job.input.dataset is not None:
-        words.append(f"--dataset {shlex.quote(job.input.dataset)}")
-    said = "this is what one run spends" if total.epsilon else "one run spends nothing of it"
-    return f"{' '.join(words)} ({said}; give what all runs together may spend)"
-
-
-def _opened(job: JobFile, *, is_call: bool) -> Ledger | None:
+def _opened(job: JobFile, words: JobWords) -> Ledger | None:
     if job.ledger is None:
         return None
     from dpcore.tables.local_paths import check_local
@@ -379,25 +348,22 @@ def _opened(job: JobFile, *, is_call: bool) -> Ledger | None:
     try:
         ledger = accounting.Ledger(path)
     except FileNotFoundError:
-        raise StorageError(f"ledger.path = {path!r}: no such file; make one with {_command(job, path)}") from None
+        raise StorageError(f"ledger.path = {path!r}: no such file; make one with {ledger_command(job, path)}") from None
     except OSError as error:
         raise StorageError(f"{error.filename or path}: {error.strerror or 'the ledger cannot be read'}") from None
-    differences, settings = _differences(job, ledger, is_call=is_call)
+    differences, settings = _differences(job, ledger, words)
     if not differences:
         return ledger
-    another = Path(path)
-    other_path = str(another.with_name(f"{another.stem}-2{another.suffix}"))
     # The ledger's own setting comes first: a second ledger for the same people would spend their budget twice.
-    same = f"If the data are those of the ledger, {'give' if is_call else 'write'} {' and '.join(settings)}"
+    same = f"If the data are those of the ledger, {words.settings(settings)}"
     again = "" if any(True for _ in ledger.entries()) else "It has no entries yet, so it can also be deleted and made again for this. "
-    rest = "make another: accounting.Ledger.create" if is_call else f"name another as ledger.path: {_command(job, other_path)}"
     raise JobError(
         f"{'; '.join(differences)}. {same}; a second ledger would spend the budget of the same people twice. {again}"
-        f"Only for other data {rest}"
+        f"Only for other data {words.another_ledger(job, path)}"
     )
 
 
-def _differences(job: JobFile, ledger: Ledger, *, is_call: bool) -> tuple[list[str], list[str]]:
+def _differences(job: JobFile, ledger: Ledger, words: JobWords) -> tuple[list[str], list[str]]:
     """What a job and its ledger say differently about whom the budget protects, and the settings that the ledger needs."""
     agree = (
         ("privacy", "relation", job.total.relation, ledger.relation, "neighbours"),
@@ -407,27 +373,20 @@ def _differences(job: JobFile, ledger: Ledger, *, is_call: bool) -> tuple[list[s
     for table, key, said, wanted, what in agree:
         if said == wanted:
             continue
-        name = key if is_call else f"{table}.{key}"
         found.append(
-            f"{name} = {said!r}, but the budget of the ledger {ledger.path} is for {wanted!r}: "
+            f"{words.key(table, key)} = {said!r}, but the budget of the ledger {ledger.path} is for {wanted!r}: "
             f"guarantees for different {what} do not add up"
         )
-        settings.append(_setting(table, key, wanted, is_call=is_call))
+        settings.append(words.setting(table, _keys(key, wanted)))
     if job.privacy.protected != ledger.unit:
         found[-1] += job.privacy.called_otherwise(ledger.unit)
     if ledger.dataset is not None and job.input.dataset != ledger.dataset:
         said = "is required" if job.input.dataset is None else f"= {job.input.dataset!r}"
-        name = "dataset" if is_call else "input.dataset"
-        found.append(f"{name} {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
-        settings.append(_setting("input", "dataset", ledger.dataset, is_call=is_call))
+        found.append(f"{words.key('input', 'dataset')} {said}, and the ledger {ledger.path} is for the data set {ledger.dataset!r}")
+        settings.append(words.setting("input", {"dataset": ledger.dataset}))
     return found, settings
 
 
-def _setting(table: str, key: str, wanted: str, *, is_call: bool) -> str:
-    """What to write, in a call or under a table of a job file."""
-    keys = {key: wanted}
-    if key == "unit" and wanted.endswith(OWN_ROWS):
-        keys = {key: wanted.removesuffix(OWN_ROWS), "null_unit": "own"}
-    between = "=" if is_call else " = "
-    said = " and ".join(f"{name}{between}{json.dumps(value, ensure_ascii=False)}" for name, value in keys.items())
-    return said if is_call else f"{said} under [{table}]"
+def _keys(key: str, wanted: str) -> dict[str, str]:
+    """The keys that give a key the value that a ledger has; rows without a unit have one of their own."""
+    return {key: wanted.removesuffix(OWN_ROWS), "null_unit": "own"} if key == "unit" and wanted.endswith(OWN_ROWS) else {key: wanted}
