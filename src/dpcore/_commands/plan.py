@@ -26,7 +26,7 @@ JOB is a job of dpcore release. Only the schema of its input is read. Each --tar
 The name of the query may be left out if there is one only; 95 % is the default. For quantiles, top_s and mode the number is one of rows: by
 how many a rank, or the frequency of what was chosen, may be off.
 
-It prints the least epsilon of three digits that meets each target, how far the answer may be off with the epsilon that the job gives it,
+It prints the least epsilon of three digits that surely meets each target, how far the answer may be off with the epsilon of the job,
 and the smallest group that meets the target with that. Then it shows for all queries how far they may be off with several epsilons.
 
 Assume what you know about the subject. An n that was taken from the data reveals something about them.

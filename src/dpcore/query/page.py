@@ -24,6 +24,7 @@ from dpcore.query.prose import (
     noise_in_words,
     release_protection,
     rows_in_words,
+    spaced,
     used_in_words,
 )
 from dpcore.query.questions import asked, declared, labelled, names_of_whole
@@ -85,7 +86,8 @@ class ReleasePages(Pages):
         """The table, and whom the guarantee protects."""
         origin = self._provenance
         table = origin.dataset or (PurePath(origin.input).name if origin.input else None)
-        return f"{f'from {table}, ' if table else ''}protecting {whose(document['unit'])}"
+        rows = f", about the rows for which {spaced(document['where'])}" if document.get("where") else ""
+        return f"{f'from {table}, ' if table else ''}protecting {whose(document['unit'])}{rows}"
 
 
 MATCH = (

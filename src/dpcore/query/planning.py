@@ -271,6 +271,8 @@ class Planned:
         With that: ("answer", the smallest answer whose share is met), or ("n", the fewest rows).
     assumed : mapping
         What was assumed of the data; with a share, of the answer.
+    is_bound : bool
+        Whether the half-width is a bound, so that a slightly smaller ε may do, as where a number of rows is private.
     """
 
     name: str
@@ -285,6 +287,7 @@ class Planned:
     given_half_width: float | None
     smallest: tuple[str, float] | None
     assumed: Mapping[str, float]
+    is_bound: bool = False
 
     def document(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -307,7 +310,7 @@ class Planned:
         }
 
     def __repr__(self) -> str:
-        width = f"± {plain_number(self.half_width, 4)}{' rows' if self.in_rows else ''}"
+        width = f"{'at most ' if self.is_bound else ''}± {plain_number(self.half_width, 4)}{' rows' if self.in_rows else ''}"
         of_all = f" for all of {self.cells:,} numbers" if self.cells > 1 else ""
         return f"Planned(epsilon={self.epsilon!r}, {width} at {self.target.confidence:g}{of_all})"
 
@@ -316,7 +319,7 @@ def planned(planning: Planning, target: Target, assumed: Assumed) -> Planned:
     """What a query of a job needs for a target."""
     cells = planning.cells(target)
     epsilon = planning.least_epsilon(target, cells)
-    given = planning.query.epsilon or None
+    given, estimator = planning.query.epsilon or None, planning.estimator(epsilon, target.confidence)
     noted = dict(assumed.numbers) | ({} if target.share is None else {"answer": target.half_width / target.share})
     return Planned(
         name=planning.query.name,
@@ -324,13 +327,14 @@ def planned(planning: Planning, target: Target, assumed: Assumed) -> Planned:
         target=target,
         epsilon=epsilon,
         half_width=planning.half_width(epsilon, target, cells),
-        in_rows=planning.estimator(epsilon, target.confidence).errs_in_rows,
+        in_rows=estimator.errs_in_rows,
         cells=cells,
         weight=planning.weight_for(epsilon),
         given=given,
         given_half_width=None if given is None else planning.half_width(given, target, cells),
         smallest=planning.smallest(target, cells),
         assumed=noted,
+        is_bound="coverage" in estimator.parameters(),
     )
 
 

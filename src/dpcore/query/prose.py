@@ -150,7 +150,8 @@ def limits_in_words(document: Mapping[str, Any], whole: Sequence[str] = ()) -> l
         bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
     if document["unit"] != "row" and bounds and len(whole) < len(document["queries"]):
         left_out = f"{' and '.join(bounds)} of each {plain_name(unit)} are left out{_except(whole)}"
-        said.append(f"{left_out}; so sums and counts are too small by an amount that is not shown.")
+        sums = "other sums" if whole else "sums"
+        said.append(f"{left_out}: {sums} and counts are too small, and means may differ, by an amount that is not shown.")
     wider = [query["name"] for query in document["queries"] if query.get("coverage") is not None]
     if wider:
         intervals = f"interval{'' if len(wider) == 1 else 's'} of {_named(wider)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian
+from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.noise import default_grid
 from dpcore.query.noise import half_width_of, unit_width
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dpcore.query.noise import Array, IntegerNoise, RealNoise
 
-FEWER = 0.1
+FEWER = 0.02
 """Part of an error probability that goes to there being fewer rows than the noise is divided by."""
 _UP = 1 + 1e-9
 """More than all roundings of a width."""
@@ -27,7 +27,8 @@ _STEPS, _HALVINGS = 4, 6
 def combined_width(one: IntegerNoise | RealNoise, other: IntegerNoise | RealNoise, weights: tuple[Any, Any], beta: float) -> Array:
     r"""Numbers h with P(|v·A − w·B| > h) ≤ β, A and B independent noise of one family and weights v, w ≥ 0.
 
-    Discrete noise is a continuous number of the same law and scale, moved by at most `_moved` (docs/exactness.md, Intervals of quotients).
+    Discrete noise is a continuous number of the same law and scale, moved by at most `_moved` (docs/exactness.md, Intervals of quotients);
+    beside continuous noise half of that suffices.
     The widths of both alone, each with half of β, are a bound as well, and a smaller one where noise is less than a row.
     """
     v, w = (np.asarray(weight, np.float64) for weight in weights)
@@ -36,7 +37,8 @@ def combined_width(one: IntegerNoise | RealNoise, other: IntegerNoise | RealNois
     else:
         joint = _laplace_pair(v * one.scale, w * other.scale, beta)
     alone = v * float(half_width_of(one, beta / 2)) + w * float(half_width_of(other, beta / 2))
-    return np.asarray(np.minimum(joint + v * _moved(one) + w * _moved(other), alone) * _UP)
+    moved = v * _moved(one) + w * _moved(other) * (0.5 if isinstance(one, Laplace | Gaussian) else 1.0)
+    return np.asarray(np.minimum(joint + moved, alone) * _UP)
 
 
 def quotient_interval(total: Any, count: Any, most: float, width: Callable[[Array], Array]) -> tuple[Array, Array]:

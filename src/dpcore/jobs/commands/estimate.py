@@ -132,7 +132,8 @@ def _lines(column: ColumnEstimate) -> list[tuple[str, str, str, str]]:
     values, stderr = np.atleast_1d(column.estimate.value), np.atleast_1d(column.estimate.stderr)
     intervals = np.atleast_2d(column.interval)
     order = np.argsort(-values, kind="stable")[:LINES]
-    labels = [column.summary] if column.kind != "frequencies" else [str(label) for label in column.labels or ()]
+    summary = f"{column.summary}, of rows with a value" if column.column.skips else column.summary
+    labels = [summary] if column.kind != "frequencies" else [str(label) for label in column.labels or ()]
     lines = []
     for place, i in enumerate(order):
         value, lower, upper = readable([values[i], *intervals[i]], float(stderr[i]), percent=column.kind != "mean")

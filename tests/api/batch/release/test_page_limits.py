@@ -24,7 +24,8 @@ def page(tmp_path):
     return functools.partial(page_of, tmp_path)
 
 
-LEFT_OUT = "Rows beyond 3 of each patient are left out; so sums and counts are too small by an amount that is not shown."
+TOO_SMALL = "are left out: sums and counts are too small, and means may differ, by an amount that is not shown."
+LEFT_OUT = f"Rows beyond 3 of each patient {TOO_SMALL}"
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
@@ -109,9 +110,7 @@ def test_of_many_wide_intervals_some_are_named():
 
 def test_groups_beyond_the_bound_are_left_out_too():
     words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
-    assert words == [
-        "Rows beyond 3 and groups beyond 1 of each patient are left out; so sums and counts are too small by an amount that is not shown."
-    ]
+    assert words == [f"Rows beyond 3 and groups beyond 1 of each patient {TOO_SMALL}"]
 
 
 def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
@@ -125,7 +124,7 @@ def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
     assert "at most 3 rows of each were used, chosen at random, except in “spent” and “persons”." in text
     (note,) = answers_text.notes(document(COUNT, spent, people, **keys))
     for said in (text, note):
-        assert "Rows beyond 3 of each patient are left out, except in “spent” and “persons”; so sums and counts are too small" in said
+        assert "Rows beyond 3 of each patient are left out, except in “spent” and “persons”: other sums and counts are too small" in said
     (note,) = answers_text.notes(document(spent, people, **keys))
     for said in (page(spent, people, **keys), note):
         assert "are left out" not in said
