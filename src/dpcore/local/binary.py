@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 
 _ANSWERS = ("bool", *INTEGER_DTYPES)
+_OF_TEXT = '; np.asarray(x) == "yes" makes booleans, and KaryResponse.from_categories(epsilon, ["yes", "no", "none"]) takes texts'
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class BinaryResponse(OneBit):
             if isinstance(found, np.ndarray):
                 return found if found.ndim else bool(found)
             position = found
-        answers = check_array("records", records, _ANSWERS)
+        answers = check_array("records", records, _ANSWERS, of_text=_OF_TEXT)
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         stream = open_stream(rng, threads)
         values = _backend.separate(self._booleans(answers, threads), result)
@@ -183,7 +184,7 @@ class BinaryResponse(OneBit):
         return bool(reports) if reports.ndim == 0 else like(records, reports)
 
     def _constant_reports(self, records: Any, rng: Stream, out: Any, threads: int | None) -> Any:
-        answers = check_array("records", records, _ANSWERS)
+        answers = check_array("records", records, _ANSWERS, of_text=_OF_TEXT)
         result = None if out is None else check_out(out, np.bool_, answers.shape)
         check_threads(threads)
         flip = logistic_complement(self.epsilon)
