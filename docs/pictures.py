@@ -16,6 +16,10 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HERE = Path(__file__).resolve().parent
 BLOCK = re.compile(r"^```python\n(?P<program>.*?)^```$(?:\n\n```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL)
@@ -66,11 +70,24 @@ def run(page: Path) -> list[tuple[Program, str]]:
     """Run a page in the current folder; gives what each block printed."""
     names: dict[str, object] = {}
     printed = []
-    for program in programs(page):
-        with contextlib.redirect_stdout(io.StringIO()) as output:
-            exec(compile("\n" * program.line + program.text, str(page), "exec"), names)  # noqa: S102  the page's own code
-        printed.append((program, output.getvalue()))
+    with own_settings():
+        for program in programs(page):
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(compile("\n" * program.line + program.text, str(page), "exec"), names)  # noqa: S102  the page's own code
+            printed.append((program, output.getvalue()))
     return printed
+
+
+@contextlib.contextmanager
+def own_settings() -> Iterator[None]:
+    """Settings of matplotlib are those of the process: what a page sets does not outlive it."""
+    try:
+        from matplotlib import rc_context
+    except ImportError:
+        yield
+        return
+    with rc_context():
+        yield
 
 
 def words_of(text: str) -> list[str]:

@@ -47,11 +47,12 @@ def test_examples_run(document, monkeypatch):
     parser = doctest.DocTestParser()
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     names: dict[str, object] = {}
-    for line, text in blocks(document, "pycon"):
-        example = parser.get_doctest(text, names, document.name, str(document), line)
-        runner.run(example, clear_globs=False)
-        # What one block defines, the next one on the page may use.
-        names = example.globs
+    with pictures.own_settings():
+        for line, text in blocks(document, "pycon"):
+            example = parser.get_doctest(text, names, document.name, str(document), line)
+            runner.run(example, clear_globs=False)
+            # What one block defines, the next one on the page may use.
+            names = example.globs
     assert runner.summarize(verbose=False).failed == 0
 
 
