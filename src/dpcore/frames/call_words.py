@@ -1,4 +1,4 @@
-"""How messages about a ledger speak of a question in Python: by its parameters. Whoever asks has seen no job file."""
+"""The words of messages about a ledger for a question in Python, which name its parameters: there is no job file."""
 
 from __future__ import annotations
 

@@ -31,6 +31,12 @@ def with_keys(questions: Sequence[Question]) -> tuple[list[Question], list[int]]
     return found, places
 
 
+def share_of(question: Question) -> float:
+    """The part of a question's ε that its answer gets: half, if the other half names its groups."""
+    keys = question.view.found
+    return 0.5 if keys is not None and keys.records is None and keys.epsilon is None else 1.0
+
+
 def remember(questions: Sequence[Question], queries: Sequence[Mapping[str, Any]]) -> None:
     """Keep the keys that a job has named, given its questions and its answers."""
     from dpcore.query.kinds import KINDS

@@ -11,6 +11,7 @@ from dpcore.errors import ParameterError, ParameterTypeError
 from dpcore.frames._methods import Methods
 from dpcore.frames.asking import entry_of, labels
 from dpcore.frames.calls import OF_GROUPED, WORDS, no_attribute, not_indexed
+from dpcore.frames.found_groups import share_of
 from dpcore.frames.question import FoundGroups, Question, View
 from dpcore.frames.signatures import Described
 from dpcore.frames.sources import is_frame, records_of, source_of
@@ -106,7 +107,8 @@ class Answering(Methods, ABC):
         Returns
         -------
         Planned
-            `epsilon`, the least number of three digits that meets it, and `half_width` with it.
+            `epsilon`, the least number of three digits that meets it, and `half_width` with it. Where half of it names the groups, as for
+            the first question about private groups without an ε of their own, it is for both.
 
         Raises
         ------
@@ -119,7 +121,10 @@ class Answering(Methods, ABC):
 
         target, known = Target.of(half_width, relative, confidence, cells), Assumed.of(assume)
         question = self._question(kind, column, {"epsilon": 1.0, **keys})
-        return self._planned(question, known, lambda planning: planned(planning, target, known))
+        found = self._planned(question, known, lambda planning: planned(planning, target, known))
+        share = share_of(question)
+        given = None if found.given is None else found.given / share
+        return replace(found, epsilon=found.epsilon / share, given=given)
 
     def sample_size(
         self,

@@ -172,7 +172,7 @@ def _set(document: dict[str, Any], key: str, text: str, is_text: IsText) -> None
         raise JobError(f"  --set {key}=…: name one of several tables, as in query[0].epsilon")
     if isinstance(last, int) and not (isinstance(table, list) and last < len(table)):
         raise JobError(f"  --set {key}=…: the job has {len(table)} of these tables, counted from 0")
-    table[last] = text if is_text(parts, document) else _typed(text)
+    table[last] = _unquoted(text) if is_text(parts, document) else _typed(text)
 
 
 def _resolved(document: Mapping[str, Any], key: str) -> list[Part]:
@@ -194,6 +194,12 @@ def _resolved(document: Mapping[str, Any], key: str) -> list[Part]:
         guess = guessed(str(parts[1]), [name for name in names if isinstance(name, str)])
         raise JobError(f"  --set {key}=…: no [[{parts[0]}]] of the job is named {parts[1]!r}{guess}")
     return [parts[0], names.index(parts[1]), *parts[2:]]
+
+
+def _unquoted(text: str) -> str:
+    """Text, which needs no quotes; a whole string of TOML is what it stands for."""
+    found = _typed(text) if text[:1] in {'"', "'"} else text
+    return found if isinstance(found, str) else text
 
 
 def _typed(text: str) -> Any:

@@ -155,7 +155,8 @@ def check_codes(
         position = _backend.first_outside(codes, k, threads)
         if position >= 0:
             known = "labels of the categories" if labelled else f"codes in [0, {k - 1}]"
-            missing = "; a missing value is none either (its code in pandas is −1): leave it out, or give `unknown`"
+            call = 'from_categories(…, unknown="none")' if labelled else "KaryResponse(ε, k=3, unknown=2)"
+            missing = f"; a missing value is none either (its code in pandas is −1): give `unknown`, as in {call}; leaving it out tells who"
             others = f"unless `unknown` names one for others; the one at {place(codes, position)} is not"
             raise DataError(f"records must hold {known} {others}{missing}")
     return codes

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 _ANSWERS = ("bool", *INTEGER_DTYPES)
-_OF_TEXT = '; np.asarray(x) == "yes" makes booleans, and KaryResponse.from_categories(epsilon, ["yes", "no", "none"]) takes texts'
+_TAKES_TEXTS = 'KaryResponse.from_categories(epsilon, ["yes", "no", "none"])'
+_OF_TEXT = f'; np.asarray(x) == "yes" makes booleans, "no" of an empty answer; {_TAKES_TEXTS} takes texts'
 
 
 @dataclass(frozen=True, slots=True)

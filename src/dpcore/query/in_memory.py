@@ -81,7 +81,7 @@ def make_unwritten_plan(
     tables : mapping, optional
         The tables that are joined, and public tables that are no files, by the paths that the job gives them.
     words : JobWords, optional
-        How messages speak of whoever asks. Default: of a job file.
+        Words of messages that depend on the door. Default: those for a job file.
 
     Returns
     -------

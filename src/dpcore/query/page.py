@@ -59,7 +59,7 @@ class ReleasePages(Pages):
             "title": self._title(subject),
             "about": self._about(subject),
             "queries": [
-                section_of(number, query) | {"used": used_in_words(subject, whole=query["name"] in whole)}
+                section_of(number, query) | {"used": used_in_words(subject, query, whole=query["name"] in whole)}
                 for number, query in enumerate(queries, 1)
             ],
             "guarantee": guarantee_shown(

@@ -149,7 +149,7 @@ def limits_in_words(document: Mapping[str, Any], whole: Sequence[str] = ()) -> l
     if document.get("max_groups_per_unit"):
         bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
     if document["unit"] != "row" and bounds and len(whole) < len(document["queries"]):
-        left_out = f"{' and '.join(bounds)} of each {plain_name(unit)} are left out{_except(whole)}"
+        left_out = f"{' and '.join(bounds)} of each {plain_name(unit)}, if there are any, are left out{_except(whole)}"
         sums = "other sums" if whole else "sums"
         said.append(f"{left_out}: {sums} and counts are too small, and means may differ, by an amount that is not shown.")
     wider = [query["name"] for query in document["queries"] if query.get("coverage") is not None]
@@ -172,18 +172,25 @@ def _named(names: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def used_in_words(document: Mapping[str, Any], *, whole: bool = False) -> str:
+def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whole: bool = False) -> str:
     """Which rows of each unit an answer is about, `whole` if all take part; nothing without a bound of rows."""
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
     made = document.get("per_unit")
     if made is not None and not made.get("by"):
         return f"Each row is one {unit}, made of all its rows."
-    if document["unit"] == "row" or not most:
+    if document["unit"] == "row":
+        return ""
+    if query.get("max_sum_per_unit") is not None:
+        limit = plain_number(query["max_sum_per_unit"])
+        return (
+            f"All rows of each {unit} were used. One whose values sum to more than {limit} counts as that, so the answer may be too small."
+        )
+    if not most:
         return ""
     if whole:
         return f"All rows of each {unit} were used."
     if most == 1:
-        return f"One row of each {unit} was used, chosen at random."
+        return f"One row of each {unit} was used, chosen at random if there are more."
     used = f"At most {most} rows of each {unit} were used, chosen at random"
     return f"{used}: the answer is neither about all rows nor about one for each {unit}."
 

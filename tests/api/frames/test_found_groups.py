@@ -147,3 +147,16 @@ def test_dates_that_were_found_are_reused(frame, tmp_path, period):
     assert np.allclose(first.value, declared.value, atol=5)
     assert np.allclose(later.document["count"], declared.value, atol=5)
     assert abs(sum(declared.value) - rows) < 100
+
+
+def test_the_epsilon_for_a_first_answer_pays_for_the_names_too():
+    """Half of it names the groups, so twice as much is needed as once they have names, or where the names have their own."""
+    table = PrivateTable(pd.DataFrame({"town": ["a", "b"]}), relation="add_remove")
+    first = table.group_by("town", groups="private", delta=1e-8)
+    own = table.group_by("town", groups="private", epsilon=1.0, delta=1e-8)
+    found, later = (each.epsilon_for("count", half_width=5) for each in (first, own))
+    assert found.epsilon == 2 * later.epsilon
+    assert found.given == later.given == 1.0
+    assert found.half_width == later.half_width <= 5
+    (naming, count) = first.plan("count", epsilon=found.epsilon).document["queries"]
+    assert naming["privacy"]["epsilon"] == count["privacy"]["epsilon"] == later.epsilon

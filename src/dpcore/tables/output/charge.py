@@ -79,7 +79,7 @@ class Charge:
     is_repeatable : bool, default True
         Whether the run has an output, by which it is known again.
     words : JobWords, optional
-        How messages speak of whoever asks. Default: of a job file.
+        Words of messages that depend on the door. Default: those for a job file.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How messages about a ledger speak of whoever asks: of a job file by its keys. Another door has words of its own."""
+"""The words of messages about a ledger that depend on the door: here those for a job file, which name its keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class JobWords:
     """The words of a job file and of the command that runs it."""
 
     def key(self, table: str, name: str) -> str:
-        """A key, as whoever asks knows it."""
+        """The name of a key for the user."""
         return f"{table}.{name}"
 
     def setting(self, table: str, keys: Mapping[str, str]) -> str:

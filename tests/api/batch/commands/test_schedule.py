@@ -47,6 +47,14 @@ def dry(place, *settings):
 # Settings
 
 
+@pytest.mark.parametrize("quoted", ["{}", '"{}"', "'{}'"])
+def test_quotes_of_a_text_do_not_become_part_of_it(place, quoted):
+    done = place.release("--set", f"output.path={quoted.format(place.folder / 'b.json')}")
+    assert done.code == 0, done.err
+    assert (place.folder / "b.json").is_file()
+    assert not any('"' in each.name or "'" in each.name for each in place.folder.rglob("*"))
+
+
 @pytest.mark.parametrize(
     ("setting", "where", "value"),
     [

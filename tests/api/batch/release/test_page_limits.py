@@ -24,8 +24,8 @@ def page(tmp_path):
     return functools.partial(page_of, tmp_path)
 
 
-TOO_SMALL = "are left out: sums and counts are too small, and means may differ, by an amount that is not shown."
-LEFT_OUT = f"Rows beyond 3 of each patient {TOO_SMALL}"
+TOO_SMALL = "if there are any, are left out: sums and counts are too small, and means may differ, by an amount that is not shown."
+LEFT_OUT = f"Rows beyond 3 of each patient, {TOO_SMALL}"
 WIDER = "may be wider than the confidence says: at least that share of them holds the true value."
 
 
@@ -56,7 +56,7 @@ def test_page_and_terminal_say_what_the_intervals_leave_out(page, queries, keys,
             {"unit": "patient", "per_unit": {"columns": {"age": "max(age)"}}},
             "Each row is one patient, made of all its rows.",
         ),
-        ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random."),
+        ({"unit": "patient", "max_rows_per_unit": 1}, "One row of each patient was used, chosen at random if there are more."),
         ({"unit": "patient", "max_rows_per_unit": 3}, "the answer is neither about all rows nor about one for each patient."),
     ],
 )
@@ -110,7 +110,7 @@ def test_of_many_wide_intervals_some_are_named():
 
 def test_groups_beyond_the_bound_are_left_out_too():
     words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
-    assert words == [f"Rows beyond 3 and groups beyond 1 of each patient {TOO_SMALL}"]
+    assert words == [f"Rows beyond 3 and groups beyond 1 of each patient, {TOO_SMALL}"]
 
 
 def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
@@ -120,11 +120,13 @@ def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
     keys = {"unit": "patient", "max_rows_per_unit": 3}
     text = page(COUNT, spent, people, **keys)
     assert text.count("All rows of each patient were used.") == 2
+    cut = "All rows of each patient were used. One whose values sum to more than 40 counts as that, so the answer may be too small."
+    assert text.count(cut) == 1
     assert text.count("At most 3 rows of each patient were used, chosen at random: the answer is neither") == 1
     assert "at most 3 rows of each were used, chosen at random, except in “spent” and “persons”." in text
     (note,) = answers_text.notes(document(COUNT, spent, people, **keys))
     for said in (text, note):
-        assert "Rows beyond 3 of each patient are left out, except in “spent” and “persons”: other sums and counts are too small" in said
+        assert "Rows beyond 3 of each patient, if there are any, are left out, except in “spent” and “persons”: other sums and" in said
     (note,) = answers_text.notes(document(spent, people, **keys))
     for said in (page(spent, people, **keys), note):
         assert "are left out" not in said
