@@ -19,7 +19,7 @@ __all__ = ["Estimator", "Noise", "error_in_own_unit", "noise_in_own_unit", "plan
 def statement(job: ReleaseJob) -> str:
     """The guarantee in words."""
     head = job.head()
-    return f"{release_guarantee(head)}\n{neighbours_in_words(head)}"
+    return f"{release_guarantee(head, job.names_of_whole)}\n{neighbours_in_words(head)}"
 
 
 def plan_document(plan: ReleasePlan) -> dict[str, Any]:

@@ -307,6 +307,7 @@ class Planned:
             "given": None if self.given is None else {"epsilon": self.given, "half_width": self.given_half_width},
             "smallest": None if self.smallest is None else dict([self.smallest]),
             "assumed": dict(self.assumed),
+            "is_bound": self.is_bound,
         }
 
     def __repr__(self) -> str:

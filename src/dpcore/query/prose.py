@@ -35,10 +35,10 @@ LAWS = {
 }
 
 
-def release_guarantee(document: Mapping[str, Any]) -> str:
-    """Describe the privacy that is spent, and whom it protects."""
+def release_guarantee(document: Mapping[str, Any], whole: Sequence[str] = ()) -> str:
+    """Describe the privacy that is spent, and whom it protects; the queries `whole` leave no row out."""
     privacy = document["privacy"]
-    said = f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document)}"
+    said = f"epsilon = {privacy['epsilon']!r}, delta = {privacy['delta']!r}: {release_protection(document, whole)}"
     return f"{said}{series_in_words(document)}"
 
 
@@ -56,9 +56,9 @@ def series_in_words(document: Mapping[str, Any]) -> str:
     )
 
 
-def guarantee_of(document: Mapping[str, Any]) -> str:
+def guarantee_of(document: Mapping[str, Any], whole: Sequence[str] = ()) -> str:
     """The guarantee of a release in a sentence or two: what is spent, whom it protects, and what neighbouring tables have in common."""
-    return f"{release_guarantee(document)} {neighbours_in_words(document)}"
+    return f"{release_guarantee(document, whole)} {neighbours_in_words(document)}"
 
 
 def accounting_in_words(document: Mapping[str, Any]) -> str:

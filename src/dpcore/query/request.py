@@ -379,6 +379,11 @@ class ReleaseJob(JobTables):
         self._total, self._details = total, details
         return self
 
+    @property
+    def names_of_whole(self) -> list[str]:
+        """Names of the queries for which no row of a unit is left out: each bounds the part of a unit by itself."""
+        return [query.name for query in self.query if query.bounds_units]
+
     def head(self) -> dict[str, Any]:
         """Return the part of the document about the whole job.
 

@@ -190,7 +190,7 @@ def document_of(plan: ReleasePlan, totals: list[Any], rows: int, tables: dict[in
     document = plan.job.head() | provenance(plan, plan.job)
     if plan.commitment is not None:
         document["commitment"] = plan.commitment.document()
-    document["guarantee"] = guarantee_of(document)
+    document["guarantee"] = guarantee_of(document, plan.job.names_of_whole)
     if plan.job.n_is_public and plan.series is None:
         document["rows"] = rows
     ledger = plan.publication.charge.summary()

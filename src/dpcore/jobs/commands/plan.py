@@ -17,6 +17,7 @@ from dpcore.jobs.release_job import load_unlimited
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
 from dpcore.planning.answers import sample_size
+from dpcore.query.assumed import MEANINGS
 from dpcore.query.planning import ALL, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
 from dpcore.query.request import within_budget
 from dpcore.tables.local_paths import check_local
@@ -195,10 +196,10 @@ def _line(each: Planned) -> tuple[str | None, ...]:
         f"{plain_number(target.half_width, 4)}{rows}{share}",
         "each number" if each.cells == 1 else f"all {each.cells:,} numbers",
         percentage_of(target.confidence),
-        f"{each.epsilon:g}",
+        f"{'≤ ' if each.is_bound else ''}{each.epsilon:g}",
         None if each.weight is None else plain_number(each.weight, 4),
         None if each.given is None else plain_number(each.given, 4),
-        None if each.given_half_width is None else f"{plain_number(each.given_half_width, 4)}{rows}",
+        None if each.given_half_width is None else f"{'≤ ' if each.is_bound else ''}{plain_number(each.given_half_width, 4)}{rows}",
         smallest,
     )
 
@@ -232,8 +233,12 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             "Unit rows: by so many rows the rank of a quantile may be off, or what was left out may be ahead of what was chosen. A target "
             "of such a query is a number of rows too."
         )
+    if any(target["is_bound"] for target in report["targets"]):
+        mean = "" if "mean" in report["assumed"] else ", for any mean: with --assume mean=… less epsilon may do, by up to a quarter"
+        said.append(f"≤: how far means and rates over a private number of rows may be off is a bound{mean}.")
     if report["assumed"]:
-        facts = ", ".join(f"{key} = {plain_number(number, 8)}" for key, number in report["assumed"].items())
+        whose = {"n": f" ({MEANINGS['n']})"}
+        facts = ", ".join(f"{key} = {plain_number(number, 8)}{whose.get(key, '')}" for key, number in report["assumed"].items())
         said.append(f"Assumed: {facts}. If it was taken from the data, it reveals something about them.")
     said.append("Only the schema was read, nothing was written, and nothing is spent.")
     return said
