@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter as Multiset
 from dataclasses import replace
@@ -23,7 +24,7 @@ from support.jobs import FORMATS, write_table
 from support.laws import binomial_p_value, p_value
 from support.losses import largest_loss
 from support.parts import exact_sums
-from support.releases import Counter, release_text
+from support.releases import Counter, clinic, release_text
 
 ERROR_RATE = 1e-6
 LEVELS = (Fraction(1, 10), Fraction(1, 2), Fraction(9, 10))
@@ -381,3 +382,15 @@ def test_neighbouring_tables_lose_no_more_moments_than_epsilon(place, relation, 
             assert loss <= 1, name
             largest[name] = max(largest[name], loss)
     assert all(value > Fraction(1, 4) for value in largest.values()), largest
+
+
+def test_the_guarantee_says_for_which_answers_rows_are_left_out(place):
+    """Also where it is copied from: the plan, the terminal and the document."""
+    write_table(clinic(20), place.source)
+    queries = {"rows": {"kind": "count"}, "visits": {"kind": "sum", "column": "visits", "max_sum_per_unit": 30, "missing": 0}}
+    place.write_release(queries, privacy={"unit": "person", "max_rows_per_unit": 3})
+    said = "at most 3 rows of each were used, chosen at random, except in “visits”."
+    planned, done = place.release("--dry-run", "--table"), place.release()
+    assert done.code == 0, done.said
+    for text in (planned.said, done.err, json.loads(done.out)["guarantee"]):
+        assert said in " ".join(text.split())
