@@ -19,7 +19,7 @@ from dpcore._error_curves import SIZE, ErrorCurve, grid, least
 from dpcore._validation import check_integer, check_real
 from dpcore.errors import JobError, ParameterError, ParameterTypeError
 from dpcore.pages.numbers import plain_number
-from dpcore.query.assumed import Assumed
+from dpcore.query.assumed import MEANINGS, Assumed
 from dpcore.query.plan import answers_of
 from dpcore.query.reads import PrivateGrouping
 from dpcore.query.units_of_answers import error_in_own_unit
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ALL",
     "Asked",
+    "MEANINGS",
     "Assumed",
     "Found",
     "Planned",

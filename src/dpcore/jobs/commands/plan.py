@@ -17,8 +17,7 @@ from dpcore.jobs.release_job import load_unlimited
 from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
 from dpcore.planning.answers import sample_size
-from dpcore.query.assumed import MEANINGS
-from dpcore.query.planning import ALL, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
+from dpcore.query.planning import ALL, MEANINGS, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
 from dpcore.query.request import within_budget
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.near_names import suggestion
