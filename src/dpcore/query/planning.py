@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALL",
-    "Asked",
     "MEANINGS",
+    "Asked",
     "Assumed",
     "Found",
     "Planned",
