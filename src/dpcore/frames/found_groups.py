@@ -62,7 +62,7 @@ def _first(question: Question, keys: FoundGroups) -> tuple[Question, Question]:
     view, entry = question.view, question.entry
     epsilon = keys.epsilon
     if epsilon is None and isinstance(entry.get("epsilon"), int | float):
-        epsilon = entry["epsilon"] / 2
+        epsilon = entry["epsilon"] * share_of(question)
         entry = {**entry, "epsilon": epsilon}
     naming = {"kind": "groups", "epsilon": epsilon, **({} if keys.delta is None else {"delta": keys.delta})}
     query = {key: value for key, value in view.query.items() if key != "groups"}

@@ -16,6 +16,7 @@ import pytest
 from dpcore.jobs.release_job import load_release_job, parse_release_job
 from dpcore.query.local_backend import LocalPasses
 from dpcore.query.plan import contribution
+from dpcore.query.questions import names_of_whole
 from dpcore.query.run import measured
 from dpcore.query.sensitivity import SQRT2_UP, Contribution
 from dpcore.query.written_plans import make_release_plan
@@ -394,3 +395,22 @@ def test_the_guarantee_says_for_which_answers_rows_are_left_out(place):
     assert done.code == 0, done.said
     for text in (planned.said, done.err, json.loads(done.out)["guarantee"]):
         assert said in " ".join(text.split())
+
+
+def test_jobs_and_documents_agree_on_the_answers_for_which_no_row_is_left_out(place):
+    """Pages know the document alone, and plans the job alone."""
+    write_table(clinic(40), place.source)
+    bounded, grouped = {"column": "visits", "missing": 0}, {"group_by": "region", "groups": ["north"]}
+    queries = {
+        "rows": {"kind": "count"},
+        "sum": {"kind": "sum", **bounded, "lower": 0, "upper": 9},
+        "limited": {"kind": "sum", **bounded, "max_sum_per_unit": 30},
+        "units": {"kind": "count_distinct"},
+        "units of groups": {"kind": "count_distinct", **grouped},
+        "values": {"kind": "count_distinct", "column": "visits", "max_values_per_unit": 2},
+        "values of groups": {"kind": "count_distinct", "column": "visits", "max_values_per_unit": 2, **grouped},
+    }
+    place.write_release(queries, privacy={"unit": "person", "max_rows_per_unit": 3})
+    whole = ["limited", "units", "values", "values of groups"]
+    assert load_release_job(place.job).names_of_whole == whole
+    assert names_of_whole(place.answers()) == whole
