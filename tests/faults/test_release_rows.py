@@ -123,7 +123,7 @@ def test_with_a_ledger_what_is_not_declared_is_refused_before_a_row_is_read(plac
     monkeypatch.setattr(parquet_input, "pieces", None)
     done = place.release()
     assert done.code == 2, done.said
-    assert "must be declared in a job with a [ledger]" in done.err
+    assert "must be declared where a ledger pays" in done.err
     assert list(ledger.entries()) == []
     assert place.left_behind() == []
 

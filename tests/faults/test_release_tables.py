@@ -65,7 +65,7 @@ def test_cells_that_no_column_declares(place, ledger, source, column, cells, row
     place.write_release({"x": place.synthetic(columns=columns)})
     failed(place, 3, f"in.{source}: row {row} (counted from 0), column 'n': {problem}", options=["--curator"])
     place.write_release({"x": place.synthetic(columns=columns)}, ledger=ledger.path)
-    failed(place, 2, "must be declared in a job with a [ledger]")
+    failed(place, 2, "must be declared where a ledger pays")
     assert list(ledger.entries()) == []
 
 

@@ -39,11 +39,6 @@ _ADVICE = {
     "unknown": 'unknown="skip" leaves such rows out, and one of the categories stands for such cells',
 }
 """What to do where a cell is not declared."""
-_OF_CALL = {
-    "the job's budget": "the batch's budget",
-    "in a job with a [ledger]: without, a row could end the job": "for a table with a ledger: without, a row could end the call",
-}
-"""What is said of a job, and of a call."""
 UNSTATED = 1.0
 """Limit of a job whose ε is not a number: the check of the query says so."""
 
@@ -382,10 +377,7 @@ def _as_of_argument(mistake: Mistake, is_named: bool) -> str:
         place = mistake.about
     place = ", ".join(filter(None, (place, mistake.part)))
     says_so = re.match(rf"{re.escape(place)}\b", mistake.text) is not None
-    line = mistake.sentence("" if says_so else place) + (mistake.named if is_named else "")
-    for said, of_call in _OF_CALL.items():
-        line = line.replace(said, of_call)
-    return line
+    return mistake.sentence("" if says_so else place) + (mistake.named if is_named else "")
 
 
 def _about_cell(text: str) -> str:

@@ -102,7 +102,7 @@ class QuerySection(Section):
         given = "epsilon" in self.model_fields_set
         if given == (self.weight is not None) and (given or not self.may_be_free):
             found = "both were given" if given else "neither was given"
-            raise ValueError(f"epsilon, or in its place weight, a share of what is left of the job's budget, is required; {found}")
+            raise ValueError(f"epsilon, or in its place weight, a share of what is left of the budget, is required; {found}")
         return self
 
     @property

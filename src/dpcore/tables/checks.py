@@ -107,7 +107,7 @@ def undeclared(
     """The error for a job with a ledger whose rows could end it; rows with cells of the kinds `skipped` can be left out."""
     advice, meant = to_declare(keys, skipped), MEANT
     text = (
-        f"{' and '.join(keys)} must be declared in a job with a [ledger]: without, a row could end the job, and whether one does "
+        f"{' and '.join(keys)} must be declared where a ledger pays: without, a row could end the run, and whether one does "
         f"is an answer about the data. State what stands for {' and '.join(meant[key] for key in keys)}: {advice}"
     )
     return MistakesError(Mistake(path, text, about=about, part=part))

@@ -290,7 +290,7 @@ def test_mistakes_in_a_batch_are_about_its_last_query(visits):
         batch.count("cost", epsilon=0.1, missing="skip")
         with pytest.raises(JobError, match=r"^lower is required: [^\n]* bounds = .private.[^\n]*\nupper is required$"):
             batch.mean("cost", epsilon=0.1)
-        with pytest.raises(JobError, match="a share of what is left of the batch's budget"):
+        with pytest.raises(JobError, match="a share of what is left of the budget"):
             batch.mean("cost", lower=0, upper=1)
 
 
@@ -376,7 +376,7 @@ def test_a_ledger_for_others_names_its_own_setting_first(visits, tmp_path):
     )
     with pytest.raises(JobError) as open_cell:
         own.mean("cost", lower=0, upper=10, epsilon=0.1)
-    assert "missing must be declared for a table with a ledger: without, a row could end the call" in str(open_cell.value)
+    assert "missing must be declared where a ledger pays: without, a row could end the run" in str(open_cell.value)
     assert not any(word in text for word in ("job", "dpcore ", "ledger.path") for text in (said, str(over.value), str(open_cell.value)))
 
 

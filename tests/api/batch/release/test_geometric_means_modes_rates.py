@@ -219,6 +219,6 @@ def test_with_a_ledger_no_row_can_end_a_job(place):
     Ledger.create(place.folder / "l.ledger", epsilon=10.0)
     undeclared = {key: value for key, value in GEOMETRIC.items() if key != "missing"}
     place.write_release({"x": undeclared}, ledger=place.folder / "l.ledger")
-    refused(place, "query[0] ('x', geometric_mean), column 'cost': missing must be declared in a job with a [ledger]")
+    refused(place, "query[0] ('x', geometric_mean), column 'cost': missing must be declared where a ledger pays")
     place.write_release({"mean": GEOMETRIC, "mode": MODE, "rate": RATE}, ledger=place.folder / "l.ledger")
     assert place.release().code == 0
