@@ -153,9 +153,10 @@ docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html a
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
 	$(VENV)/bin/python docs/check_site.py docs/_build/html
 	@browser="$$(command -v chromium || command -v chromium-browser || command -v google-chrome)"; \
-	if [ -n "$$browser" ]; then echo "== printing the report: docs/_build/html/report.pdf" && \
-	  "$$browser" $(PRINT) --print-to-pdf=docs/_build/html/report.pdf "file://$(CURDIR)/docs/_build/html/report.html" 2>/dev/null; \
-	else echo "== no Chromium here: docs/_build/html/report.pdf is left out"; fi
+	if [ -n "$$browser" ]; then for page in report managers; do echo "== printing docs/_build/html/$$page.pdf" && \
+	  "$$browser" $(PRINT) --print-to-pdf=docs/_build/html/$$page.pdf "file://$(CURDIR)/docs/_build/html/$$page.html" 2>/dev/null || exit 1; done; \
+	else echo "== no Chromium here: report.pdf and managers.pdf are left out"; fi
+	@echo "== done: docs/_build/html/index.html"
 
 # What a release uploads. Times of files are those of the commit, so that two builds of one commit have the same bytes.
 PLATFORM := manylinux_2_28_$(shell uname -m)

@@ -16,7 +16,9 @@ def add_rows(const uint8_t[::1] key, const uint8_t[:, ::1] rows, const uint8_t[:
         raise ValueError("there must be a row of bytes, and whether it is taken, for each sum")
     if n == 0:
         return
-    cdef const uint8_t *some = NULL if taken is None else &taken[0]
+    cdef const uint8_t *some = NULL
+    if taken is not None:
+        some = &taken[0]
     with nogil:
         dpk_hash_rows(&key[0], &rows[0, 0], <size_t> rows.shape[1], some, <size_t> n, &sums[0])
 
@@ -38,7 +40,9 @@ def add_texts(
     if ends[n] > text.shape[0]:
         raise ValueError("texts must lie in the bytes that are given")
     cdef uint8_t nothing = 0
-    cdef const uint8_t *some = NULL if taken is None else &taken[0]
+    cdef const uint8_t *some = NULL
+    if taken is not None:
+        some = &taken[0]
     cdef const uint8_t *bytes_of_all = &text[0] if text.shape[0] else &nothing
     with nogil:
         dpk_hash_texts(&key[0], &ends[0], bytes_of_all, some, <size_t> n, &sums[0])

@@ -146,5 +146,18 @@ def composed(parts: Iterable[Privacy], times: int = 1, relation: Relation = "rep
     return Privacy(written_sum((part.epsilon for part in spent), times), min(delta, MOST_DELTA), relation)
 
 
+def left_of(limit: Privacy, parts: Iterable[Privacy]) -> Privacy:
+    """The most that one part may spend beside these: `limit` less their sums, as numbers are written, rounded down."""
+    spent = tuple(parts)
+    epsilon, delta = (
+        written_down(max(as_written(whole) - sum(map(as_written, taken), Fraction(0)), Fraction(0)))
+        for whole, taken in (
+            (limit.epsilon, [part.epsilon for part in spent]),
+            (limit.delta, [part.delta for part in spent]),
+        )
+    )
+    return Privacy(epsilon, delta, limit.relation)
+
+
 def __dir__() -> list[str]:
     return __all__

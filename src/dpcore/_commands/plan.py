@@ -27,7 +27,8 @@ The name of the query may be left out if there is one only; 95 % is the default.
 how many a rank, or the frequency of what was chosen, may be off.
 
 It prints the least epsilon of three digits that surely meets each target, how far the answer may be off with the epsilon of the job,
-and the smallest group that meets the target with that. Then it shows for all queries how far they may be off with several epsilons.
+and the fewest rows, or the smallest answer, that meets the target with that. Then it shows for all queries how far they may be off with
+several epsilons; of a query with a target for all cells, all its numbers at once.
 
 Assume what you know about the subject. An n that was taken from the data reveals something about them.
 

@@ -304,7 +304,9 @@ class TableResult:
                 return self.to_arrow()
 
     def report(self, folder: str | Path) -> tuple[Path, ...]:
-        """Write a page and a JSON file about the answer, and about those of its batch.
+        """Write a page and a JSON file about the answer, and about those of its batch, named by what was asked.
+
+        A report of other answers is not replaced: the name of the new one ends in -2, -3, ….
 
         Parameters
         ----------
@@ -325,14 +327,16 @@ class TableResult:
         """
         if not isinstance(folder, str | Path):
             raise ParameterTypeError(f"folder must be a path, got {type(folder).__name__}")
-        from dpcore.pages.page import Provenance
+        from dpcore.pages.page import Provenance, free_name
         from dpcore.query.page import ReleasePages
 
         document = self._written()
-        names = [query["name"] for query in document["queries"]]
-        stem = re.sub(r"\W+", "-", names[0]).strip("-") if len(names) == 1 else ""
+        queries = document["queries"]
+        by = queries[0].get("group_by", ())
+        asked = " by ".join([queries[0]["name"], *([by] if isinstance(by, str) else by)]) if len(queries) == 1 else ""
+        stem = free_name(Path(folder), re.sub(r"\W+", "-", asked).strip("-") or "answers", document)
         origin = Provenance(input=self._answered.source, dataset=self._answered.dataset)
-        pages = ReleasePages(Path(folder), stem or "answers", provenance=origin)
+        pages = ReleasePages(Path(folder), stem, provenance=origin)
         pages.write(document)
         return pages.paths
 

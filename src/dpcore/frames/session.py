@@ -19,7 +19,7 @@ from dpcore.errors import BudgetError, DataError, JobError, ParameterError, Unus
 from dpcore.frames.found_groups import remember
 from dpcore.frames.question import Question, View
 from dpcore.frames.source import RemoteSource
-from dpcore.privacy import Privacy, Relation, composed
+from dpcore.privacy import Privacy, Relation, composed, left_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -77,7 +77,7 @@ class Budget(OneProcess):
 
     def __init__(self, limit: Privacy | None) -> None:
         super().__init__()
-        self._limit = limit
+        self.limit = limit
         self._spent: list[Privacy] = []
         self._lock = threading.Lock()
 
@@ -90,7 +90,7 @@ class Budget(OneProcess):
 
     def check_process(self) -> None:
         """Raise `BudgetError` in a forked child if there is a limit: each child would spend it again."""
-        if self._limit is not None:
+        if self.limit is not None:
             self.refuse_elsewhere()
 
     def give_back(self, amount: Privacy) -> None:
@@ -104,17 +104,23 @@ class Budget(OneProcess):
         with self._lock:
             return composed(self._spent, relation=relation)
 
+    def remaining(self) -> Privacy | None:
+        """The most that one more answer may spend; None without a limit."""
+        self.check_process()
+        with self._lock:
+            return None if self.limit is None else left_of(self.limit, self._spent)
+
     def _check(self, amount: Privacy) -> None:
-        limit, relation = self._limit, amount.relation
+        limit, relation = self.limit, amount.relation
         if limit is None:
             return
         total = composed([*self._spent, amount], relation=relation)
         if total.epsilon > limit.epsilon or total.delta > limit.delta:
-            spent = composed(self._spent, relation=relation)
+            spent, left = composed(self._spent, relation=relation), left_of(limit, self._spent)
             raise BudgetError(
                 f"this needs epsilon {amount.epsilon!r}, delta {amount.delta!r}, and the table has spent epsilon {spent.epsilon!r}, delta "
-                f"{spent.delta!r} of max_epsilon = {limit.epsilon!r}, max_delta = {limit.delta!r}; nothing is spent"
-                + _allowed_delta(amount.delta, limit.delta)
+                f"{spent.delta!r} of max_epsilon = {limit.epsilon!r}, max_delta = {limit.delta!r}; epsilon {left.epsilon!r}, delta "
+                f"{left.delta!r} are left, and nothing is spent" + _allowed_delta(amount.delta, limit.delta)
             )
 
 

@@ -105,7 +105,7 @@ class PrivateTable(Selectable):
     >>> len(wards.value)
     2
     >>> visits
-    PrivateTable(pyarrow Table, unit='row', relation='replace')
+    PrivateTable(pyarrow Table, unit='row', relation='replace', max_epsilon=2.0)
     """
 
     def __init__(
@@ -142,6 +142,11 @@ class PrivateTable(Selectable):
     def spent(self) -> Privacy:
         """What the answers of this table, and of the tables made from it, have spent together in this process."""
         return self._session.budget.spent(self._session.privacy["relation"])
+
+    @property
+    def remaining(self) -> Privacy | None:
+        """The most that one more answer may spend of `max_epsilon` and `max_delta`; None without them. A ledger has its own `remaining`."""
+        return self._session.budget.remaining()
 
     def batch(self, epsilon: float, delta: float = 0.0, *, accounting: Accounting | None = None) -> TableBatch:
         """Ask several queries, for one pass over the table and one charge.
@@ -285,6 +290,8 @@ class PrivateTable(Selectable):
             said.append(f"accounting={session.accounting!r}")
         if session.ledger is not None:
             said.append(f"ledger={session.ledger!r}")
+        if (limit := session.budget.limit) is not None:
+            said.append(f"max_epsilon={limit.epsilon!r}" + (f", max_delta={limit.delta!r}" if limit.delta else ""))
         if session.rng is not None:
             said.append("keyed, not private")
         return f"PrivateTable({', '.join(said)})"

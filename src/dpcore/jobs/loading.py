@@ -92,5 +92,6 @@ def load(
     try:
         job = parse(wanted.applied(document, text_keys(model, entries)))
     except JobError as error:
-        raise JobError(f"{path} is not a valid job:\n{error}") from None
+        with_settings = f", with {' and '.join(f'--set {each}' for each in wanted.written())}," if wanted.written() else ""
+        raise JobError(f"{path}{with_settings} is not a valid job:\n{error}") from None
     return job.named(JobSource(str(path), hashlib.sha256(content).hexdigest(), tuple(wanted.written())))

@@ -21,7 +21,10 @@ PUBLIC_ROWS = "The number of rows is public; their contents are protected."
 KEPT = "Kept columns are copied as they are and are not protected."
 HEADINGS = ("column", "mechanism", "epsilon", "delta", "values", "missing", "unknown", "sd per row")
 NUMERIC = ("epsilon", "delta", "sd per row")
-PRECISION = "An estimate from n rows has a standard error of about sd per row / √n; `dpcore estimate` computes it."
+PRECISION = (
+    "An estimate from n rows that have a value has a standard error of about sd per row / √n, the share of a category at most about that; "
+    "`dpcore estimate` computes it."
+)
 
 
 def privacy_statement(job: Job) -> str:

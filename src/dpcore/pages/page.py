@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
 import re
 from abc import ABC, abstractmethod
 from dataclasses import field, replace
@@ -80,6 +81,23 @@ def report_paths(folder: Path, name: str, output: Path | None = None) -> tuple[P
     """The files of a report. One that the output is already is left out."""
     paths = (folder / f"{name}{ending}" for ending in (".json", ".html"))
     return tuple(path for path in paths if output is None or path.resolve() != output.resolve())
+
+
+def free_name(folder: Path, name: str, document: Mapping[str, Any]) -> str:
+    """The name, or with -2, -3, … behind it: the first under which no other document has its report. Answers were paid for."""
+    for number in itertools.count(1):
+        tried = name if number == 1 else f"{name}-{number}"
+        written, page = report_paths(folder, tried)
+        if not (written.exists() or page.exists()) or _holds(written, document):
+            return tried
+    raise AssertionError("numbers do not end")
+
+
+def _holds(path: Path, document: Mapping[str, Any]) -> bool:
+    try:
+        return path.read_text(encoding="utf-8") == json_text(document) + "\n"
+    except (OSError, ValueError):
+        return False
 
 
 class Pages(ABC):

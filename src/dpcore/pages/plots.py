@@ -222,7 +222,10 @@ def list_plot(
                 axes.set_xticks(*zip(*ends, strict=True))
             elif len(starts) > 1:
                 few_numbers(axes.xaxis, percent=percent, at_most=2)
-            axes.set_xlabel(axis_label(figure, label) if len(starts) == 1 else shortened(label, AXIS_LENGTH // 4))
+            if len(starts) == 1:
+                axes.set_xlabel(axis_label(figure, label))
+        if len(starts) > 1:  # below a narrow part, a label would leave no room for the part itself
+            figure.supxlabel(axis_label(figure, label), fontsize=mpl.rcParams["axes.labelsize"])
 
     wide, narrow = (0.75 + (ROW if lines(width) <= MANY else DENSE_ROW) * lines(width) for width in (WIDTH, NARROW_WIDTH))
     return picture(draw_all, wide, title, narrow=narrow)

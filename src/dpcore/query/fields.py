@@ -40,7 +40,13 @@ MAX_DECIMALS = 6
 """Decimals of a quantile's level: ranks are then compared as integers, exactly, up to 9·10^9 rows."""
 
 
+UNKNOWN_NAMES = 'To rank values that only the data know, count private groups, with group_by and groups = "private", and sort the counts'
+"""What to do where candidates cannot be listed."""
+
+
 def _check_listed(value: object, info: ValidationInfo) -> tuple[Category, ...]:
+    if value == "private":
+        raise ValueError(f"{info.field_name} must be a list of values that are public, got 'private'. {UNKNOWN_NAMES}")
     return check_categories(value, str(info.field_name), least=1, most=MAX_CELLS, answers=True)
 
 

@@ -25,9 +25,8 @@ from dpcore.query.prose import (
     release_protection,
     rows_in_words,
     spaced,
-    used_in_words,
 )
-from dpcore.query.questions import asked, declared, labelled, names_of_whole
+from dpcore.query.questions import asked, declared, labelled, names_of_whole, used
 from dpcore.query.units_of_answers import axis_of
 from dpcore.query.view import MARK, RULE, View
 
@@ -59,7 +58,7 @@ class ReleasePages(Pages):
             "title": self._title(subject),
             "about": self._about(subject),
             "queries": [
-                section_of(number, query) | {"used": used_in_words(subject, query, whole=query["name"] in whole)}
+                section_of(number, {**query, "unit": subject["unit"]}) | {"used": used(subject, query, whole)}
                 for number, query in enumerate(queries, 1)
             ],
             "guarantee": guarantee_shown(

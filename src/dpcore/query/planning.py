@@ -355,6 +355,7 @@ def plan_report(job: ReleaseJob, plannings: Sequence[Planning], found: Sequence[
     noted = dict(assumed.numbers)
     for each in found:
         noted |= each.assumed
+    at_once = {each.name: max(other.cells for other in found if other.name == each.name) for each in found}
     added = len(found) > 1 and len({each.name for each in found}) == len(found)
     return {
         "targets": [each.document() for each in found],
@@ -363,7 +364,7 @@ def plan_report(job: ReleaseJob, plannings: Sequence[Planning], found: Sequence[
         "unit": job.privacy.protected,
         "relation": job.privacy.relation,
         "epsilons": list(EPSILONS),
-        "queries": [_errors_of(planning) for planning in plannings],
+        "queries": [_errors_of(planning, at_once.get(planning.query.name, 1)) for planning in plannings],
         "assumed": noted,
     }
 
@@ -375,12 +376,13 @@ def pages_of(folder: Path, job: Path) -> PlanPages:
     return PlanPages.of(folder, job)
 
 
-def _errors_of(planning: Planning) -> dict[str, Any]:
-    """How far a query may be off, by ε, or why that is not known."""
+def _errors_of(planning: Planning, cells: int) -> dict[str, Any]:
+    """How far a query may be off, by ε, or why that is not known; with a target for several numbers at once, all of them."""
     target = Target(math.inf)
     head: dict[str, Any] = {"name": planning.query.name, "kind": planning.query.kind, "column": planning.query.column}
+    head["cells"] = cells
     try:
-        widths = [planning.half_width(epsilon, target, 1) for epsilon in EPSILONS]
+        widths = [planning.half_width(epsilon, target, cells) for epsilon in EPSILONS]
         in_rows = planning.estimator(EPSILONS[-1], target.confidence).errs_in_rows
     except JobError as error:
         return {**head, "unit": None, "half_widths": [None] * len(EPSILONS), "why": str(error)}

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
-from dpcore.pages.plots import CARD, CURVES, DOT, GRID, MUTED, amount, axis_label, is_narrow, picture, shortened
+from dpcore.pages.plots import CARD, CURVES, DOT, GRID, INK, MUTED, amount, axis_label, is_narrow, picture, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def error_plot(
                     zorder=5,
                 )
         for epsilon, error in marks:
-            axes.plot([epsilon], [error], marker="o", markersize=7, zorder=4, **DOT)
+            axes.plot([epsilon], [error], marker="o", markersize=7, zorder=4, **DOT | {"color": INK})
         axes.set_xscale("log")
         axes.set_yscale("log")
         ticks = list(curves[0][1])[:: 2 if is_narrow(figure) else 1]

@@ -418,7 +418,9 @@ def dot_plot(
                 inside = (side >= start) & (side <= stop)
                 axes.vlines(side[inside], places[inside] - 0.16, places[inside] + 0.16, color=INK, linewidth=1.1, zorder=3)
         for edge, marker, cut in ((start, "<", sides[:, 0] < start), (stop, ">", sides[:, 1] > stop)):
-            axes.plot(np.full(cut.sum(), edge), places[cut], linestyle="", marker=marker, markersize=6, color=INK, clip_on=False, zorder=4)
+            if cut.any():  # an empty line that is not clipped takes all the room of the layout
+                at_edge = np.full(cut.sum(), edge)
+                axes.plot(at_edge, places[cut], linestyle="", marker=marker, markersize=6, color=INK, clip_on=False, zorder=4)
         for column, numbers in enumerate(dots.T):
             shown = (numbers >= start) & (numbers <= stop)
             for mask, is_full in ((shown & ~noisy[rows], column == values.shape[1] // 2), (shown & noisy[rows], False)):

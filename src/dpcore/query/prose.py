@@ -78,7 +78,8 @@ def release_protection(document: Mapping[str, Any], whole: Sequence[str] = ()) -
         for key, word in (("max_rows_per_unit", "row"), ("max_groups_per_unit", "group"))
         if document.get(key)
     ]
-    used = f"; {' and '.join(bounds)} of each were used, chosen at random{_except(whole)}" if bounds else ""
+    was = "was" if len(bounds) == 1 and bounds[0].startswith("at most 1 ") else "were"
+    used = f"; {' and '.join(bounds)} of each {was} used, chosen at random{_except(whole)}" if bounds else ""
     tables = joins_of(document)
     where = f" in {counted(len(tables) + 1, 'table')} together" if tables else ""
     return f"the guarantee protects {whose(unit)}, with all its rows{where}{used}.{unnamed(unit)}{_other_budgets(tables)}"
@@ -172,8 +173,9 @@ def _named(names: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whole: bool = False) -> str:
-    """Which rows of each unit an answer is about, `whole` if all take part; nothing without a bound of rows."""
+def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whole: bool = False, counts_units: bool = False) -> str:
+    """Which rows of each unit an answer is about, `whole` if all take part, or in which groups it counts; nothing without a bound."""
+    groups = document.get("max_groups_per_unit") if query.get("groups") is not None else None
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
     made = document.get("per_unit")
     if made is not None and not made.get("by"):
@@ -185,13 +187,16 @@ def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whol
         return (
             f"All rows of each {unit} were used. One whose values sum to more than {limit} counts as that, so the answer may be too small."
         )
+    in_groups = f", in at most {counted(groups, 'group')}," if groups else ""
     if not most:
-        return ""
+        return f"Each {unit} counts in at most {counted(groups, 'group')}, chosen at random." if groups else ""
     if whole:
         return f"All rows of each {unit} were used."
     if most == 1:
         return f"One row of each {unit} was used, chosen at random if there are more."
-    used = f"At most {most} rows of each {unit} were used, chosen at random"
+    used = f"At most {most} rows of each {unit}{in_groups} were used, chosen at random"
+    if counts_units:
+        return f"{used}: one with more is missing from some groups, so the counts may be too small."
     return f"{used}: the answer is neither about all rows nor about one for each {unit}."
 
 
@@ -331,6 +336,11 @@ def quantile_limits(query: Mapping[str, Any], values: Sequence[float]) -> tuple[
 def as_list(value: Any, count: int) -> list[Any]:
     """One entry for each of `count` values, whether the document has a list or one for all."""
     return list(value) if isinstance(value, list | tuple | np.ndarray) else [value] * count
+
+
+def numbers_in_words(cells: int) -> str:
+    """For how many numbers at once an error holds."""
+    return "each number" if cells == 1 else f"all {cells:,} numbers"
 
 
 def size(candidates: Any) -> str:

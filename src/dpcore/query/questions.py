@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.query.kinds import KINDS
-from dpcore.query.prose import groups_in_words, spaced
+from dpcore.query.prose import groups_in_words, spaced, used_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 
 def asked(query: Mapping[str, Any]) -> str:
@@ -26,6 +26,12 @@ def declared(query: Mapping[str, Any]) -> str:
 def names_of_whole(document: Mapping[str, Any]) -> list[str]:
     """The names of the queries for which no row of a unit is left out."""
     return [query["name"] for query in document["queries"] if KINDS[query["kind"]].uses_all_rows(query)]
+
+
+def used(document: Mapping[str, Any], query: Mapping[str, Any], whole: Sequence[str]) -> str:
+    """Which rows of each unit an answer is about; the queries `whole` are about all of them."""
+    counts_units = KINDS[query["kind"]].counts_units(query)
+    return used_in_words(document, query, whole=query["name"] in whole, counts_units=counts_units)
 
 
 def in_text(query: Mapping[str, Any]) -> bool:

@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 VALUE, STDERR, LOWER, UPPER = "value", "stderr", "lower", "upper"
 TOO_NOISY = 0.5
 """A number is too noisy to use if half of its interval is a larger share of it than this."""
+RELATIVE_ERROR = "The relative error is half of the interval, as a share of the number."
 RULE = (
-    "The relative error is half of the interval, as a share of the number. A number is marked as too noisy to use where it is above "
+    f"{RELATIVE_ERROR} A number is marked as too noisy to use where it is above "
     f"{percentage_of(TOO_NOISY)}, as the interval is then wider than the number is large, or where the interval holds all that is possible."
 )
 MARK = "too noisy"

@@ -109,7 +109,10 @@ class NoisyColumn:
 
     @property
     def deviation(self) -> float:
-        """About how far one row's contribution lies from the truth: over √n, it is about the standard error of an estimate."""
+        """About how far one row's contribution lies from the truth: over √n, it is about the standard error of an estimate.
+
+        For categories it is that of the share whose error is largest.
+        """
         return _deviation(self.mechanism)
 
     @property
@@ -406,5 +409,9 @@ def _deviation(mechanism: Mechanism) -> float:
             return (mechanism.upper - mechanism.lower) / 2 * mechanism.z0
         case local.BinaryChannel():
             return mechanism.z0
+        case AnsweredShares():
+            return _deviation(mechanism.oracle)
         case _:
-            return math.sqrt(mechanism.variance(0.0))
+            p, q, _ = mechanism.support
+            hardest = min(max((0.5 - q) / (p - q), 0.0), 1.0)  # the share of which about half of all reports speak
+            return math.sqrt(mechanism.variance(hardest, target="population"))

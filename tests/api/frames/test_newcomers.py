@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import uuid
 from decimal import Decimal
 
@@ -403,3 +404,32 @@ def test_a_ledger_of_a_column_and_a_table_whose_unit_has_a_name(visits, tmp_path
     with pytest.raises(JobError) as found:
         PrivateTable(visits, **named).count(epsilon=0.25)
     assert "deleted" not in str(found.value)
+
+
+@evaluated
+def test_a_table_says_what_is_left(visits):
+    """As decimal numbers: 1 − 0.7 is 0.3, of which nothing is left when it is spent."""
+    table = PrivateTable(visits, max_epsilon=1.0, max_delta=1e-6)
+    assert "max_epsilon=1.0, max_delta=1e-06" in repr(table)
+    table.where("cost > 5").count(epsilon=0.7)
+    assert (table.remaining.epsilon, table.remaining.delta) == (0.3, 1e-6)
+    with pytest.raises(BudgetError, match=r"epsilon 0\.3, delta 1e-06 are left, and nothing is spent"):
+        table.where("cost > 5").count(epsilon=math.nextafter(0.3, 1))
+    table.where("cost > 5").count(epsilon=table.remaining.epsilon)
+    assert table.remaining.epsilon == 0
+    free = PrivateTable(visits)
+    assert free.remaining is None
+    assert "max_epsilon" not in repr(free)
+
+
+@evaluated
+def test_no_report_replaces_that_of_another_answer(visits, tmp_path):
+    pytest.importorskip("jinja2")
+    pytest.importorskip("matplotlib")
+    table = PrivateTable(visits)
+    whole, again = (table.sum("cost", epsilon=1.0, lower=0, upper=9, missing=0) for _ in range(2))
+    grouped = table.group_by("ward", groups=["a", "b"]).sum("cost", epsilon=1.0, lower=0, upper=9, missing=0)
+    stems = [each.report(tmp_path)[0].stem for each in (whole, again, grouped, whole)]
+    assert stems == ["sum-of-cost", "sum-of-cost-2", "sum-of-cost-by-ward", "sum-of-cost"]
+    (tmp_path / "sum-of-cost.json").unlink()
+    assert whole.report(tmp_path)[0].stem == "sum-of-cost-3"  # a page that may be of another answer is there

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -262,3 +263,14 @@ def test_titles_are_escaped():
     drawn = picture(lambda figure: figure.subplots(), 1.0, 'a "b" <c> & \u202e\x00d')
     (label,) = re.findall(r'aria-label="([^"]*)"', drawn)
     assert html.unescape(label) == 'a "b" <c> & \\u202e\\x00d'
+
+
+@pytest.mark.parametrize("names", [40, 41, 100])
+def test_many_dots_have_room(names):
+    """Parts that stand beside each other are not squeezed by what is drawn outside of them."""
+    values, labels = np.linspace(1.0, 2.0, names)[:, None], [f"product-{i}" for i in range(names)]
+    intervals = np.hstack([values - 0.5, values + 0.5])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = dot_plot(labels, values, intervals, values[:, 0] > 5, title="many", label="price")
+    assert drawn.count(">price</text>") == 2  # wide and narrow

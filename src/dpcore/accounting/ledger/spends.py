@@ -69,7 +69,7 @@ class Entry:
     epsilon, delta, rho : float or None
         Its cost, rounded up. None for a quantity that the ledger did not need. In a ledger of kind "gdp", ρ is μ²/2.
     job, run : str or None
-        Name of the job that spent, and the identifier of this run of it.
+        Name of the job that spent, of `dpcore release` the path of its output, and the identifier of this run of it.
     version : str
         Version of dpcore that spent.
     relation : {"replace", "add_remove"}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dpcore._terminal import make_table
 from dpcore.pages.numbers import counted, misses, percentage_of, plain_number
 from dpcore.query.kinds import KINDS
 from dpcore.query.prose import LAWS, few_values_in_words, is_exact, limits_in_words
 from dpcore.query.questions import labelled, names_of_whole
-from dpcore.query.view import RULE, View
+from dpcore.query.view import RELATIVE_ERROR, RULE, View
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 LINES = 12
 """Lines that one query has at most; the JSON output has all."""
+LARGEST = 5
+"""Of an answer with more lines, its largest numbers follow."""
 NO_NOISE = "none"
 
 
@@ -46,8 +50,9 @@ def notes(document: Mapping[str, Any]) -> list[str]:
         for query in document["queries"]
         if (said := KINDS[query["kind"]].sureness(query)) is not None
     ]
+    rule = RULE if any(View(query).marked() for query in document["queries"]) else RELATIVE_ERROR
     limits = limits_in_words(document, names_of_whole(document))
-    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {RULE}", *limits, *few]), *sure]
+    return ["\n" + " ".join([f"Intervals have confidence {shares}. They cover the noise. {rule}", *limits, *few]), *sure]
 
 
 def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
@@ -61,6 +66,19 @@ def _lines(query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]
         name = noise = ""
     if len(view) > LINES:
         yield "", f"… {len(view) - LINES:,} more", "", "", ""
+        yield from _largest(view, query)
+
+
+def _largest(view: View, query: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str]]:
+    """The largest numbers of a list that is cut, if there is one number for each name."""
+    values = view.numbers[0]
+    known = np.flatnonzero(np.isfinite(values))
+    if view.kind.has_labels or len(known) <= LARGEST:
+        return
+    yield "", f"the {LARGEST} largest:", "", "", ""
+    for place in known[np.argsort(-values[known], kind="stable")[:LARGEST]]:
+        row = view[int(place)]
+        yield "", row.name, row.line(query), row.share_and_mark or "", ""
 
 
 def _noise(query: Mapping[str, Any]) -> str:

@@ -42,6 +42,9 @@ def describe(state: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
+HEADINGS = {"version": "dpcore", "job": "job, by its output"}
+
+
 def entries_table(state: Mapping[str, Any], width: int = WIDE) -> Table:
     """Make a table of the spends, for so many columns of a terminal. Columns that no spend fills are left out."""
     # a spend has the rho of its mu, because these add up
@@ -50,7 +53,7 @@ def entries_table(state: Mapping[str, Any], width: int = WIDE) -> Table:
     keys = [key for key in keys if key not in ("reason", "run", "dataset", "user", "host") or any(entry[key] for entry in state["entries"])]
     if width < WIDE:
         return make_table(("when", *numbers, "state", "what"), _narrow_rows(state, numbers, keys), right=numbers)
-    headings = ["when", *("dpcore" if key == "version" else key for key in keys)]
+    headings = ["when", *(HEADINGS.get(key, key) for key in keys)]
     rows = [row for entry in state["entries"] for row in _rows(entry, keys)]
     return make_table(headings, rows, right=numbers)
 

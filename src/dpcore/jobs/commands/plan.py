@@ -18,6 +18,7 @@ from dpcore.jobs.settings import Settings
 from dpcore.pages.numbers import json_text, percentage_of, plain_name, plain_number, written
 from dpcore.planning.answers import sample_size
 from dpcore.query.planning import ALL, MEANINGS, Assumed, Planning, Target, pages_of, plan_report, planned, plannings_of
+from dpcore.query.prose import numbers_in_words
 from dpcore.query.request import within_budget
 from dpcore.tables.local_paths import check_local
 from dpcore.tables.near_names import suggestion
@@ -38,11 +39,11 @@ TARGET = re.compile(
 )
 EXAMPLE = '"NAME: 20", "NAME: 5% of 400", "NAME: 5% of 400 in all cells @ 99%"'
 ROWS_HEADINGS = ("query", "may be off by", "in", "confidence", "epsilon of the job", "needs rows", "off with one row less")
-HEADINGS = ("query", "may be off by", "in", "confidence", "needs epsilon", "weight", "epsilon of the job", "off by then", "smallest group")
+HEADINGS = ("query", "may be off by", "in", "confidence", "needs epsilon", "weight", "epsilon of the job", "off by then", "needs at least")
 
 COLUMNS = (
     "weight: that which gives the needed epsilon; – if the query has an epsilon of its own. off by then: with the epsilon of the job. "
-    "smallest group: the fewest rows, or the smallest answer, for which the epsilon of the job meets the target; – if neither matters."
+    "needs at least: the fewest rows, or the smallest answer, for which the epsilon of the job meets the target; – if neither matters."
 )
 """What stands below the table of targets."""
 
@@ -193,7 +194,7 @@ def _line(each: Planned) -> tuple[str | None, ...]:
     return (
         plain_name(each.name),
         f"{plain_number(target.half_width, 4)}{rows}{share}",
-        "each number" if each.cells == 1 else f"all {each.cells:,} numbers",
+        numbers_in_words(each.cells),
         percentage_of(target.confidence),
         f"{'≤ ' if each.is_bound else ''}{each.epsilon:g}",
         None if each.weight is None else plain_number(each.weight, 4),
@@ -209,12 +210,13 @@ def error_table(report: Mapping[str, Any]) -> Table:
     rows = [
         (
             plain_name(query["name"]),
+            numbers_in_words(query["cells"]),
             "rows" if query["unit"] == "rows" else None,
             *(None if width is None else plain_number(width, 3) for width in query["half_widths"]),
         )
         for query in report["queries"]
     ]
-    return make_table(("off by, at 95 %, with epsilon", "unit", *epsilons), rows, right=epsilons)
+    return make_table(("off by, at 95 %, with epsilon", "in", "unit", *epsilons), rows, right=epsilons)
 
 
 def notes(report: Mapping[str, Any]) -> list[str]:

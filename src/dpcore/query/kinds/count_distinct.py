@@ -10,6 +10,7 @@ import pyarrow as pa
 from pydantic import Field, model_validator
 
 from dpcore._dataclasses import dataclass
+from dpcore._guarantee import whose_data
 from dpcore.errors import ParameterError
 from dpcore.query.encoders import Categorical
 from dpcore.query.estimators import given
@@ -104,6 +105,9 @@ class CountDistinct(Kind):
     def uses_all_rows(self, query: Entry) -> bool:
         return query.get("max_values_per_unit") is not None or query.get("groups") is None
 
+    def counts_units(self, query: Entry) -> bool:
+        return query.get("column") is None
+
     def columns(self, position: int, query: CountDistinctQuery) -> Columns:
         """The column of the values, declared or whatever they are."""
         if query.column is None:
@@ -124,9 +128,12 @@ class CountDistinct(Kind):
     def unclamped(self, query: CountDistinctQuery, seen: Seen) -> CountDistinctQuery:
         return query if query.max_values_per_unit is None else query.model_copy(update={"max_values_per_unit": max(seen.rows, 1)})
 
+    def subject(self, query: Entry) -> str:
+        return f"different values of {query['column']}" if query.get("column") else "units"
+
     def question(self, query: Entry) -> str:
         if not query.get("column"):
-            return "How many units there are"
+            return f"How many units there are, each of them {whose_data(query['unit'])}" if "unit" in query else "How many units there are"
         among = " of those declared" if any(query.get(key) is not None for key in ("categories", "categories_file", "k")) else ""
         return f"How many different values{of_column(query)} occur{among}"
 

@@ -70,7 +70,7 @@ class Groups(Kind):
         return f"Which values of {values} there are; one that {at} units have is named with probability ½ or more"
 
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
-        return ["In order. Other values can be in the data: too few have them."]
+        return ["In the order of their names, not of their sizes. Other values can be in the data: too few have them."]
 
     def numbered(self, query: Entry) -> Entry:
         return {**query, "value": key_names(query)}

@@ -18,7 +18,7 @@ from dpcore.pages.numbers import counted, percentage_of
 from dpcore.privacy import Privacy
 from dpcore.query.encoders import Categorical
 from dpcore.query.estimators import OneColumn, cells_in
-from dpcore.query.fields import MAX_CELLS, Confidence, DeltaShare, HowMany, Listed
+from dpcore.query.fields import MAX_CELLS, UNKNOWN_NAMES, Confidence, DeltaShare, HowMany, Listed
 from dpcore.query.kinds.base import StatisticKind
 from dpcore.query.methods import KNOWN, Method
 from dpcore.query.noise import Draw, Noise, laplace_deviation, share_of
@@ -62,7 +62,8 @@ class CandidatesQuery(GroupedQuery):
         if len(declared) != 1:
             found = f"{' and '.join(declared)} were given" if declared else "none was given"
             raise ValueError(
-                f'{self.kind} needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}'
+                f'{self.kind} needs one of candidates = [...], candidates_file = "x.csv" or k = N (the codes 0 … N − 1), {found}. '
+                + UNKNOWN_NAMES
             )
         if self.known_size > MAX_CELLS:
             raise ValueError(f"k must be at most {MAX_CELLS}, got {self.known_size}")

@@ -137,7 +137,15 @@ def test_long_answers_are_cut(capsys):
     query = {"kind": "histogram", "categories": list(range(size)), "value": [7] * size, "stderr": 2.0, "interval": [[3, 11]] * size}
     found = answers(query, capsys)
     assert found[0] == ["q", "0", "7 ± 4", "57 %, too noisy"]
-    assert (len(found), found[-1]) == (13, ["", "… 88 more"])
+    assert found[12:] == [["", "… 88 more"], ["", "the 5 largest:"], *(["", str(place), "7 ± 4", "57 %, too noisy"] for place in range(5))]
+
+
+def test_a_list_that_is_cut_ends_with_its_largest_numbers(capsys):
+    sizes = [(place * 37) % 100 for place in range(100)]
+    query = {"kind": "count", "group_by": "word", "groups": [f"w{place}" for place in range(100)], "value": sizes, "stderr": [0.5] * 100}
+    found = answers(query | {"interval": [[size - 1, size + 1] for size in sizes]}, capsys)
+    assert found[13] == ["", "the 5 largest:"]
+    assert [line[1] for line in found[14:]] == [f"w{sizes.index(size)}" for size in (99, 98, 97, 96, 95)]
 
 
 def test_a_million_groups_are_cut(capsys):
@@ -146,7 +154,8 @@ def test_a_million_groups_are_cut(capsys):
     query = {"kind": "count", "group_by": ["a", "b"], "groups": groups, "value": [7] * size, "stderr": [2.0] * size}
     found = answers(query | {"interval": [[3, 11]] * size}, capsys)
     assert found[1] == ["", "y, 1", "7 ± 4", "57 %, too noisy"]
-    assert (len(found), found[-1]) == (13, ["", "… 999,988 more"])
+    assert found[12:14] == [["", "… 999,988 more"], ["", "the 5 largest:"]]
+    assert len(found) == 19
 
 
 def test_tables_show_no_control_character_and_no_markup(capsys):

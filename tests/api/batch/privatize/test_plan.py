@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -236,3 +237,25 @@ def test_a_unit_must_be_comparable(place):
 def test_a_unit_must_not_be_published(place):
     place.write_job(keep=["person"], privacy={"max_epsilon": 12.0, "max_delta": 1e-5, "unit": "person", "max_rows_per_unit": 3})
     refused(place, "keep: 'person' is the privacy unit")
+
+
+@pytest.mark.parametrize("mechanism", ["kary", "unary", "subset", "hashing", "hadamard", "projective", "binary"])
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+def test_what_a_dry_run_says_of_errors_holds_for_every_share(place, mechanism, epsilon):
+    """Whatever the answers are: estimates from reports of all possible shares have no larger standard errors, and one has about that."""
+    from dpcore import batch
+
+    rows, errors = 2_000, []
+    answers = ["no", "yes"] if mechanism == "binary" else ["a", "b", "c"]
+    for share in np.linspace(0, 1, 11):
+        cells = [answers[0]] * round(rows * share) + [answers[1]] * (rows - round(rows * share))
+        place.source = write_table(pa.table({"answer": cells}), place.folder / "in.parquet")
+        place.write_job({"answer": {"mechanism": mechanism, "categories": answers, "epsilon": epsilon}})
+        job = batch.load_job(place.folder / place.job)
+        (column,) = batch.make_plan(job, overwrite=True).columns
+        batch.privatize(batch.make_plan(job, overwrite=True))
+        (found,) = batch.estimate(place.target).columns
+        errors.append(float(np.max(found.estimate.stderr)))
+    promised = column.deviation / rows**0.5
+    assert max(errors) == pytest.approx(promised, rel=0.03)
+    assert max(errors) <= promised * (1 + 1e-9)

@@ -59,7 +59,11 @@ def answers(place, queries, **settings):
         (GEOMETRIC | {"lower": "2024-01-01"}, ["lower must be a real number, got '2024-01-01'"]),
         (GEOMETRIC | {"bounds": "private"}, ["query[0].bounds: unknown key"]),
         (GEOMETRIC | {"column": "region"}, ["column 'region' has type string", "geometric_mean"]),
-        (MODE | {"candidates": None}, ["mode needs one of candidates", "none was given"]),
+        (
+            MODE | {"candidates": None},
+            ["mode needs one of candidates", "none was given", 'count private groups, with group_by and groups = "private"'],
+        ),
+        (MODE | {"candidates": "private"}, ["candidates must be a list of values that are public, got 'private'", "sort the counts"]),
         (MODE | {"k": 3}, ["mode needs one of candidates", "candidates and k were given"]),
         (MODE | {"s": 2}, ["query[0].s: unknown key"]),
         (MODE | {"missing": "skip"}, ["query[0].missing: unknown key"]),

@@ -218,7 +218,7 @@ def test_the_unit_and_its_bound_in_words(page):
 def test_what_is_public_when_a_unit_is_replaced(page):
     public = "The number of different &#39;person&#39; values is public; the contents of their rows are protected."
     assert public in page(COUNT, unit="person")
-    assert "at most 1 row of each were used" in page(COUNT, unit="person", max_rows_per_unit=1)
+    assert "at most 1 row of each was used" in page(COUNT, unit="person", max_rows_per_unit=1)
 
 
 def test_a_keyed_release_is_marked(page):

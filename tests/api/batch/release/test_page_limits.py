@@ -113,6 +113,25 @@ def test_groups_beyond_the_bound_are_left_out_too():
     assert words == [f"Rows beyond 3 and groups beyond 1 of each patient, {TOO_SMALL}"]
 
 
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (
+            {"max_rows_per_unit": 20, "max_groups_per_unit": 5},
+            "At most 20 rows of each patient, in at most 5 groups, were used, chosen at random: one with more is missing from some",
+        ),
+        ({"max_groups_per_unit": 1}, "Each patient counts in at most 1 group, chosen at random."),
+    ],
+)
+def test_a_count_of_units_by_group_names_the_bound_that_cuts(page, keys, words):
+    counted = query("persons", "count_distinct", [40, 3], column=None, group_by="town", groups=["a", "b"], stderr=[1.0] * 2)
+    text = page(counted | {"interval": [[38, 42], [1, 5]]}, unit="patient", **keys)
+    assert words in text
+    assert "nor about one for each" not in text
+    assert "How many units there are, each of them one &#39;patient&#39;" in text
+    assert "of None" not in text
+
+
 def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
     """What a page says of a limit of rows holds for the queries that it concerns, and they only."""
     spent = query("spent", "sum", 500.0, column="cost", max_sum_per_unit=40.0, interval=[480.0, 520.0])
