@@ -147,15 +147,10 @@ lint: $(VENV)/installed-lint  ## ruff, mypy, import-linter, cython-lint, clang-f
 	$(VENV)/bin/zizmor --offline --quiet .github
 	$(VENV)/bin/python -m pytest -q -m "long or not long" -k "not examples_in_docstrings" $(HOUSE_TESTS)
 
-# Chromium refuses to run as root in its sandbox.
-PRINT := --headless --disable-gpu --no-pdf-header-footer $(if $(filter 0,$(shell id -u)),--no-sandbox)
 docs: $(VENV)/installed-docs  ## build the documentation into docs/_build/html and look at its links and its search, in 2 minutes of CPU time; a warning is an error
 	$(VENV)/bin/sphinx-build --fail-on-warning --keep-going --fresh-env -b html docs docs/_build/html
 	$(VENV)/bin/python docs/check_site.py docs/_build/html
-	@browser="$$(command -v chromium || command -v chromium-browser || command -v google-chrome)"; \
-	if [ -n "$$browser" ]; then for page in report managers; do echo "== printing docs/_build/html/$$page.pdf" && \
-	  "$$browser" $(PRINT) --print-to-pdf=docs/_build/html/$$page.pdf "file://$(CURDIR)/docs/_build/html/$$page.html" 2>/dev/null || exit 1; done; \
-	else echo "== no Chromium here: report.pdf and managers.pdf are left out"; fi
+	$(VENV)/bin/python docs/print_pages.py docs/_build/html
 	@echo "== done: docs/_build/html/index.html"
 
 # What a release uploads. Times of files are those of the commit, so that two builds of one commit have the same bytes.

@@ -161,3 +161,14 @@ def test_pages_have_one_scale_of_epsilon(page):
 def test_pages_for_newcomers_write_epsilon_as_people_type_it(page):
     text = (DOCS / f"{page}.md").read_text(encoding="utf-8")
     assert re.search(r"[Ee]psilon \((?:the )?ε\)|ε \(epsilon\)", text)
+
+
+def test_pages_that_are_sent_lead_into_no_folder():
+    page = (
+        '<head></head><p><a href="faq.html#a">Why <em>so</em></a>, <a class="x" href="https://e.org/">there</a>, <a href="#b">here</a>.'
+        '</p>\n<p><a class="r" href="faq.html">Questions</a> · <a href="report.html">Report</a></p><footer><p>made</p></footer>'
+    )
+    assert program("print_pages").to_send(page, "p {}") == (
+        "<head><style>@media print { p {} }</style></head>"
+        '<p><span>Why <em>so</em></span>, <a class="x" href="https://e.org/">there</a>, <a href="#b">here</a>.</p>\n'
+    )

@@ -101,11 +101,10 @@ def verdict(row: Row, other: Timed) -> str:
         return "one block: no band"
     if ratio.verdict == "too noisy":
         return "band too wide" if other.kind == "bound" else "band too wide: no winner"
-    return (
-        "of the bound"
-        if other.kind == "bound"
-        else {"faster": "dpcore is faster", "slower": "dpcore is slower"}.get(ratio.verdict, ratio.verdict)
-    )
+    if other.kind == "bound":
+        return "of the bound"
+    is_other = other.kind == "peer" and ratio.verdict in {"faster", "slower"}
+    return f"dpcore is {ratio.verdict}" if is_other else ratio.verdict
 
 
 def side_name(other: Timed) -> str:

@@ -19,7 +19,7 @@ from dpcore.pages.numbers import counted, plain_number, rounded_up
 from dpcore.privacy import Privacy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy.typing as npt
     import pandas as pd
@@ -76,7 +76,7 @@ class TablePlan:
     @property
     def guarantee(self) -> str:
         """The guarantee of all queries together, in words, for a report or a publication."""
-        return _in_words(self.privacy, self.unit)
+        return _in_words(self.privacy, self.document, self.document["queries"])
 
     def _columns(self) -> dict[str, list[Any]]:
         lines = [(query, noise) for query in self.document["queries"] for noise in query["noise"] or [None]]
@@ -221,7 +221,7 @@ class TableResult:
     @property
     def guarantee(self) -> str:
         """The guarantee of the answer, in words, for a report or a publication. Answers of one table add up: see the plan for a batch."""
-        return _in_words(self.privacy, self._whole()["unit"])
+        return _in_words(self.privacy, self._whole(), [self._answer])
 
     @property
     def plan(self) -> TablePlan:
@@ -409,11 +409,18 @@ def _error(query: dict[str, Any]) -> str:
     stderr, behind = query["stderr"], query.get("behind")
     if behind is not None and stderr is None:
         return f"behind by at most {counted(behind, 'row')}"
-    return "stderr unknown before the release" if stderr is None else f"stderr {plain_number(stderr, SIGNIFICANT)}"
+    return (
+        "stderr unknown before the release; epsilon_for says how far it may be off"
+        if stderr is None
+        else f"stderr {plain_number(stderr, SIGNIFICANT)}"
+    )
 
 
-def _in_words(privacy: Privacy, unit: str) -> str:
-    return sentences(privacy.epsilon, privacy.delta, relation=privacy.relation, unit=unit)
+def _in_words(privacy: Privacy, document: Mapping[str, Any], queries: Sequence[Mapping[str, Any]]) -> str:
+    from dpcore.query.questions import protection
+
+    said = sentences(privacy.epsilon, privacy.delta, relation=privacy.relation, unit=document["unit"])
+    return f"{said} {protection(document, queries, privacy.delta)}"
 
 
 def _protected(privacy: Privacy, unit: str) -> str:

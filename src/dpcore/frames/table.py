@@ -145,8 +145,18 @@ class PrivateTable(Selectable):
 
     @property
     def remaining(self) -> Privacy | None:
-        """The most that one more answer may spend of `max_epsilon` and `max_delta`; None without them. A ledger has its own `remaining`."""
-        return self._session.budget.remaining()
+        """The most that one more answer may spend: what is left of `max_epsilon` and `max_delta`, and of the ledger; None without both.
+
+        A ledger of kind "zcdp" or "gdp" does not count ε: then it is what is left of `max_epsilon`, and `Ledger(path).remaining` has the
+        rest of the ledger.
+        """
+        left, relation = self._session.budget.remaining(), self._session.privacy["relation"]
+        charged = None if self._session.ledger is None else accounting.Ledger(self._session.ledger).remaining
+        if charged is None or charged.epsilon is None:
+            return left
+        if left is None:
+            return Privacy(charged.epsilon, charged.delta, relation)
+        return Privacy(min(left.epsilon, charged.epsilon), min(left.delta, charged.delta), relation)
 
     def batch(self, epsilon: float, delta: float = 0.0, *, accounting: Accounting | None = None) -> TableBatch:
         """Ask several queries, for one pass over the table and one charge.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpcore.query.kinds import KINDS
-from dpcore.query.prose import groups_in_words, spaced, used_in_words
+from dpcore.query.prose import groups_in_words, release_protection, spaced, used_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,6 +32,15 @@ def used(document: Mapping[str, Any], query: Mapping[str, Any], whole: Sequence[
     """Which rows of each unit an answer is about; the queries `whole` are about all of them."""
     counts_units = KINDS[query["kind"]].counts_units(query)
     return used_in_words(document, query, whole=query["name"] in whole, counts_units=counts_units)
+
+
+def protection(document: Mapping[str, Any], queries: Sequence[Mapping[str, Any]], delta: float) -> str:
+    """Whom the guarantee of some queries of a document protects, and which rows of each were used, as a sentence."""
+    whole = names_of_whole({"queries": queries})
+    if len(whole) == len(queries):
+        document = {key: value for key, value in document.items() if key not in ("max_rows_per_unit", "max_groups_per_unit")}
+    said = release_protection({**document, "privacy": {"delta": delta}}, whole)
+    return said[:1].upper() + said[1:]
 
 
 def in_text(query: Mapping[str, Any]) -> bool:

@@ -433,3 +433,34 @@ def test_no_report_replaces_that_of_another_answer(visits, tmp_path):
     assert stems == ["sum-of-cost", "sum-of-cost-2", "sum-of-cost-by-ward", "sum-of-cost"]
     (tmp_path / "sum-of-cost.json").unlink()
     assert whole.report(tmp_path)[0].stem == "sum-of-cost-3"  # a page that may be of another answer is there
+
+
+@evaluated
+def test_what_is_left_of_a_ledger_and_of_a_limit(visits, tmp_path):
+    ledger = Ledger.create(tmp_path / "study.ledger", epsilon=1.0, delta=1e-6)
+    charged, limited = PrivateTable(visits, ledger=ledger), PrivateTable(visits, ledger=ledger, max_epsilon=0.5)
+    charged.count("cost", epsilon=0.75, missing="skip")
+    assert (charged.remaining.epsilon, charged.remaining.delta, limited.remaining.epsilon) == (0.25, 1e-6, 0.25)
+    assert (limited.remaining.delta, limited.spent.epsilon) == (0, 0)
+    limited.count("cost", epsilon=0.25, missing="skip")
+    assert (charged.remaining.epsilon, limited.remaining.epsilon, limited.spent.epsilon) == (0, 0, 0.25)
+    by_rho = Ledger.create(tmp_path / "rho.ledger", rho=0.5)
+    assert PrivateTable(visits, ledger=by_rho).remaining is None
+    assert PrivateTable(visits, ledger=by_rho, max_epsilon=0.5).remaining.epsilon == 0.5
+
+
+@evaluated
+def test_the_guarantee_of_an_answer_says_which_rows_were_used(visits):
+    table = PrivateTable(visits, unit="person", max_rows_per_unit=2, relation="add_remove")
+    with table.batch(epsilon=2.0) as batch:
+        rows, people = batch.count(epsilon=1.0), batch.count_distinct(epsilon=1.0)
+    used = "The guarantee protects one 'person', with all its rows; at most 2 rows of each were used, chosen at random"
+    assert rows.guarantee.endswith(f"{used}.")
+    assert people.guarantee.endswith("The guarantee protects one 'person', with all its rows.")
+    assert rows.plan.guarantee.endswith(f"{used}, except in “count_distinct”.")
+    assert (
+        PrivateTable(visits)
+        .where("cost > 5")
+        .count(epsilon=1.0)
+        .guarantee.endswith("protects one row; a person with k rows is protected at k·ε.")
+    )

@@ -116,13 +116,27 @@ def _pages(folder: Path, path: str) -> EstimatePages:
     return EstimatePages(folder, report_name(path))
 
 
+SKEW = 0.02
+"""Of its length, how far the middle of an interval may be from the estimate without a word."""
+SKEWED = " Intervals of shares near 0 or 100 % reach further towards the middle."
+
+
+def _are_skewed(found: Estimates) -> bool:
+    """Whether the estimate of some interval does not lie in the middle of it."""
+    for column in found.columns:
+        low, high = np.atleast_2d(column.interval).T
+        if np.any(np.abs((low + high) / 2 - column.estimate.value) > SKEW * (high - low)):
+            return True
+    return False
+
+
 def show(found: Estimates) -> None:
     """Print a short table."""
     most = "at most about" if any(column.column.skips for column in found.columns) else "about"  # see Answered
     headings = ("column", "", "estimate", f"{100 * found.confidence:.10g} % interval")
     print_table(
         make_table(headings, (line for column in found.columns for line in _lines(column)), right=headings[2:]),
-        f"\n{found.rows:,} rows; of these intervals {most} {misses(found.confidence)} misses.",
+        f"\n{found.rows:,} rows; of these intervals {most} {misses(found.confidence)} misses.{SKEWED if _are_skewed(found) else ''}",
         guarantee_in_words(found.whole.epsilon, found.whole.delta, found.whole.unit),
     )
 

@@ -73,7 +73,7 @@ def test_spends_are_listed_with_what_is_reserved(spent):
         r"^unfinished +epsilon 0\.2, delta 1e-07 \(part of spent: jobs that are running or were killed\)$", shown, re.MULTILINE
     )
     assert re.search(r"^remaining +epsilon 0\.2, delta 9e-07$", shown, re.MULTILINE)
-    assert re.search(r"^when +id +epsilon +delta +state +what +job +dpcore", shown, re.MULTILINE)
+    assert re.search(r"^when +id +epsilon +delta +state +what +job, by its output +dpcore", shown, re.MULTILINE)
     when = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     assert re.search(rf"^{when} +1 +0\.1 +0 +done +\[red\]first +january +{re.escape(__version__)}", shown, re.MULTILINE)
     assert re.search(rf"^{when} +2 +0\.2 +1e-07 +reserved +killed +–", shown, re.MULTILINE)
