@@ -173,9 +173,9 @@ def _named(names: Sequence[str]) -> str:
     return named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
 
 
-def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whole: bool = False, counts_units: bool = False) -> str:
-    """Which rows of each unit an answer is about, `whole` if all take part, or in which groups it counts; nothing without a bound."""
-    groups = document.get("max_groups_per_unit") if query.get("groups") is not None else None
+def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whole: bool = False, cut: str = "") -> str:
+    """Which rows of each unit an answer is about, `whole` if all take part, and what the others change; nothing without a bound."""
+    groups = document.get("max_groups_per_unit") if query.get("group_by") is not None else None
     most, unit = document.get("max_rows_per_unit"), plain_name(document["unit"].removesuffix(OWN_ROWS))
     made = document.get("per_unit")
     if made is not None and not made.get("by"):
@@ -194,10 +194,8 @@ def used_in_words(document: Mapping[str, Any], query: Mapping[str, Any], *, whol
         return f"All rows of each {unit} were used."
     if most == 1:
         return f"One row of each {unit} was used, chosen at random if there are more."
-    used = f"At most {most} rows of each {unit}{in_groups} were used, chosen at random"
-    if counts_units:
-        return f"{used}: one with more is missing from some groups, so the counts may be too small."
-    return f"{used}: the answer is neither about all rows nor about one for each {unit}."
+    used = f"At most {counted(most, 'row')} of each {unit}{in_groups} were used, chosen at random"
+    return f"{used}: {cut or f'the answer is neither about all rows nor about one for each {unit}'}."
 
 
 def coverage_in_words(query: Mapping[str, Any]) -> str:

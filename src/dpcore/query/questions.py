@@ -30,8 +30,7 @@ def names_of_whole(document: Mapping[str, Any]) -> list[str]:
 
 def used(document: Mapping[str, Any], query: Mapping[str, Any], whole: Sequence[str]) -> str:
     """Which rows of each unit an answer is about; the queries `whole` are about all of them."""
-    counts_units = KINDS[query["kind"]].counts_units(query)
-    return used_in_words(document, query, whole=query["name"] in whole, counts_units=counts_units)
+    return used_in_words(document, query, whole=query["name"] in whole, cut=KINDS[query["kind"]].cut(query))
 
 
 def protection(document: Mapping[str, Any], queries: Sequence[Mapping[str, Any]], delta: float) -> str:

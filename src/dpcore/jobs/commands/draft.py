@@ -119,7 +119,7 @@ max_epsilon = 1.0             # what all answers together may reveal about one r
 [[query]]
 name = "rows"
 kind = "count"
-weight = 1
+# weight = 1                                                   # without the sign # once the number of rows is private, or with groups
 # group_by = ["region", "district"]                            # counts and sums for groups, from the coarsest column to the finest,
 # groups = {{ region = ["N", "S"], district = ["1", "2"] }}      # which are declared; or "districts.csv", a row for each district
 # consistent = true                                            # and whose totals agree, down to each district

@@ -235,7 +235,11 @@ def notes(report: Mapping[str, Any]) -> list[str]:
             "of such a query is a number of rows too."
         )
     if any(target["is_bound"] for target in report["targets"]):
-        mean = "" if "mean" in report["assumed"] else ", for any mean: with --assume mean=… less epsilon may do, by up to a quarter"
+        mean = (
+            ""
+            if "mean" in report["assumed"]
+            else ", for any mean. With --assume mean=… less epsilon may do, often a quarter for a mean in the middle of the range"
+        )
         said.append(f"≤: how far means and rates over a private number of rows may be off is a bound{mean}.")
     if report["assumed"]:
         whose = {"n": f" ({MEANINGS['n']})"}

@@ -136,9 +136,9 @@ class Kind(ABC):
         """What a reader of the answer must know, as sentences."""
         return []
 
-    def counts_units(self, query: Entry) -> bool:  # noqa: ARG002
-        """Whether a unit counts as one in each group, however many of its rows are used."""
-        return False
+    def cut(self, query: Entry) -> str:  # noqa: ARG002
+        """What the limits on rows and groups do to the answer, where that is not what they do to most."""
+        return ""
 
     def uses_all_rows(self, query: Entry) -> bool:  # noqa: ARG002
         """Whether it bounds a unit's part by itself, so that no row is left out for it."""

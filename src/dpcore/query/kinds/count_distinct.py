@@ -105,8 +105,8 @@ class CountDistinct(Kind):
     def uses_all_rows(self, query: Entry) -> bool:
         return query.get("max_values_per_unit") is not None or query.get("groups") is None
 
-    def counts_units(self, query: Entry) -> bool:
-        return query.get("column") is None
+    def cut(self, query: Entry) -> str:
+        return "" if query.get("column") else "one with more is missing from some groups, so the counts may be too small"
 
     def columns(self, position: int, query: CountDistinctQuery) -> Columns:
         """The column of the values, declared or whatever they are."""

@@ -69,6 +69,9 @@ class Groups(Kind):
         values = " and ".join(as_list(query["group_by"], 1))
         return f"Which values of {values} there are; one that {at} units have is named with probability ½ or more"
 
+    def cut(self, query: Entry) -> str:  # noqa: ARG002
+        return "one with more is missing from some groups, so fewer groups may be named"
+
     def caveats(self, query: Entry) -> list[str]:  # noqa: ARG002
         return ["In the order of their names, not of their sizes. Other values can be in the data: too few have them."]
 

@@ -192,6 +192,12 @@ def test_help_teaches(place):
     assert "estimate" in place.dpcore("--help").out
 
 
+def test_several_files_are_named_by_a_glob(place):
+    done = place.dpcore("estimate", "a.csv", "b.csv", "c.csv")
+    assert done.code == 2
+    assert "PATH is one file, folder or glob, got 3; for several files write a glob in quotes: 'out/*.csv'" in " ".join(done.err.split())
+
+
 def test_privatize_names_the_next_step(place):
     assert f"dpcore estimate {place.target}" in (place.write_job(COLUMNS, privacy=BUDGET) or place.privatize("--table")).out
 

@@ -130,6 +130,10 @@ def test_a_count_of_units_by_group_names_the_bound_that_cuts(page, keys, words):
     assert "nor about one for each" not in text
     assert "How many units there are, each of them one &#39;patient&#39;" in text
     assert "of None" not in text
+    named = query("towns", "groups", ["a", "b"], column=None, group_by="town", half_released_at=9)
+    said = page(named, unit="patient", **keys)
+    assert ("so fewer groups may be named" in said) == ("max_rows_per_unit" in keys)
+    assert "nor about one for each" not in said
 
 
 def test_no_row_is_left_out_for_queries_that_bound_units_themselves(page):
