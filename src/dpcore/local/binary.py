@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _ANSWERS = ("bool", *INTEGER_DTYPES)
 _TAKES_TEXTS = 'KaryResponse.from_categories(epsilon, ["yes", "no", "none"])'
-_OF_TEXT = f'; np.asarray(x) == "yes" makes booleans, "no" of an empty answer; {_TAKES_TEXTS} takes texts'
+_OF_TEXT = f'; np.asarray(x) == "yes" makes booleans (False of an empty answer); {_TAKES_TEXTS} takes texts'
 
 
 @dataclass(frozen=True, slots=True)

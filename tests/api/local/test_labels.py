@@ -323,7 +323,7 @@ def test_a_series_keeps_its_index_and_its_name(name, kind):
 
 def test_texts_for_yes_and_no_lead_to_what_takes_them():
     with pytest.raises(
-        ParameterTypeError, match=r'got str; np.asarray\(x\) == "yes" makes booleans, "no" of an empty answer; KaryResponse.from_cat'
+        ParameterTypeError, match=r'got str; np.asarray\(x\) == "yes" makes booleans \(False of an empty answer\); KaryResponse.from_cat'
     ):
         local.BinaryResponse(1.0).privatize(["yes", "no"])
     assert local.KaryResponse.from_categories(1.0, ["yes", "no", "none"]).privatize(["yes", "none"]).shape == (2,)
