@@ -12,8 +12,8 @@ from dpcore._disk.signals import Deferred
 
 HELP = """Answer questions about a table with noise, as JOB (a TOML file) says.
 
-You see the table. The readers of the answers learn little about any single row or person (central differential privacy). The rows are
-read once, and each [[query]] gets one answer with its standard error and interval.
+You see the table. The readers of the answers learn little about any single row or person (central differential privacy). The table
+is read in one pass, or in two if persons have limits, and each [[query]] gets one answer with its standard error and interval.
 
 A complete job:
 

@@ -146,10 +146,16 @@ def limits_in_words(document: Mapping[str, Any], whole: Sequence[str] = ()) -> l
     said = [f"{head} the rows for which {spaced(document['where'])}; how many these are is protected."] if document.get("where") else []
     said += made_in_words(document)
     unit = document["unit"].removesuffix(OWN_ROWS)
-    bounds = [f"Rows beyond {document['max_rows_per_unit']}"] if document.get("max_rows_per_unit") else []
-    if document.get("max_groups_per_unit"):
-        bounds.append(f"{'groups' if bounds else 'Groups'} beyond {document['max_groups_per_unit']}")
-    if document["unit"] != "row" and bounds and len(whole) < len(document["queries"]):
+    rows, groups = document.get("max_rows_per_unit"), document.get("max_groups_per_unit")
+    bounds = [f"Rows beyond {rows:,}"] if rows else []
+    if groups:
+        bounds.append(f"{'groups' if bounds else 'Groups'} beyond {groups:,}")
+    if document["unit"] == "row" or len(whole) >= len(document["queries"]):
+        bounds = []
+    if rows == 1 and bounds:
+        one = f"One row of each {plain_name(unit)} is used, chosen at random if there are more{_except(whole)}"
+        said.append(f"{one}: counts say how many units there are, not how many rows.")
+    elif bounds:
         left_out = f"{' and '.join(bounds)} of each {plain_name(unit)}, if there are any, are left out{_except(whole)}"
         sums = "other sums" if whole else "sums"
         said.append(f"{left_out}: {sums} and counts are too small, and means may differ, by an amount that is not shown.")

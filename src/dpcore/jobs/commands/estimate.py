@@ -118,7 +118,7 @@ def _pages(folder: Path, path: str) -> EstimatePages:
 
 SKEW = 0.02
 """Of its length, how far the middle of an interval may be from the estimate without a word."""
-SKEWED = " Intervals of shares near 0 or 100 % reach further towards the middle."
+SKEWED = " An interval need not have its estimate in the middle."
 
 
 def _are_skewed(found: Estimates) -> bool:

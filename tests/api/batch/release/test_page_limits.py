@@ -108,9 +108,17 @@ def test_of_many_wide_intervals_some_are_named():
     assert words.startswith("The interval of “m” may be wider")
 
 
+def test_one_row_of_each_unit_is_no_defect():
+    (words,) = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=1))
+    assert (
+        words
+        == "One row of each patient is used, chosen at random if there are more: counts say how many units there are, not how many rows."
+    )
+
+
 def test_groups_beyond_the_bound_are_left_out_too():
-    words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3, max_groups_per_unit=1))
-    assert words == [f"Rows beyond 3 and groups beyond 1 of each patient, {TOO_SMALL}"]
+    words = limits_in_words(document(COUNT, unit="patient", max_rows_per_unit=3000, max_groups_per_unit=2))
+    assert words == [f"Rows beyond 3,000 and groups beyond 2 of each patient, {TOO_SMALL}"]
 
 
 @pytest.mark.parametrize(
