@@ -87,10 +87,10 @@ def ks_exponential(
     The draw is exact and uses no Markov chain: a level of the score is drawn first, then a path of counts inside its band
     (docs/exactness-ks.md). Rejection takes two trials or fewer on average. **The numbers of trials and of bands depend on the data, and so
     does the running time** (docs/threat-model.md).
-    Cost: one pass over the data; then a few dozen tables of Σ w_i·w_{i−1} products, where w_i ≤ k + 1 is the width of a band at bin i.
-    With n = 10^4 and k = m = 200 that is a tenth of a second, with k = m = 1,000 a second. In about one of 10^7 calls at k = m = 200, and
-    one of 10^3 at the largest sizes, floats leave a choice open. A table of integers then decides it, which takes seconds at the former
-    size and hours at the largest.
+    Cost: one pass over the data; then up to a few hundred tables of Σ w_i·w_{i−1} products, where w_i ≤ k + 1 is the width of a band at
+    bin i. With n = 10^4 and k = m = 200 that is at most half a second, with k = m = 1,000 some seconds. In fewer than one of 2·10^6 calls
+    at k = m = 200, and one of 10^3 at the largest sizes, floats leave a choice open. A table of integers then decides it, which takes
+    seconds at the former size and hours at the largest.
 
     References
     ----------
