@@ -386,6 +386,21 @@ def test_a_run_that_is_killed_at_some_steps(steps, folder, deposited):
         job.check(steps, step)
 
 
+def test_a_run_that_is_killed_before_it_says_that_it_is_done(steps, folder):
+    """Its output is there, so that the second run only finishes the entry of the ledger."""
+    job = Killed(folder)
+    states = []
+    for step in range(count_of(steps, job), 0, -1):
+        job.begin()
+        steps.run(*job.arguments, step=step)
+        states += [entry.state for entry in Ledger(job.budget).entries()]
+        code, _, said = steps.run(*job.arguments)
+        assert (code, [entry.state for entry in Ledger(job.budget).entries()]) == (0, ["done"]), said
+        if states[-1] == "sealed":
+            break
+    assert set(states) == {"done", "published", "sealed"}
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("deposited", [False, True])
 def test_a_run_that_is_killed_at_every_step(steps, folder, deposited):

@@ -255,11 +255,12 @@ class Charge:
         """
         if self.earlier is None or self._ledger is None:
             return None
-        if self.earlier.state == "sealed":
+        if self.earlier.state in {"sealed", "published"}:  # of a run that was killed before it could say that it is done
             try:
                 self._ledger.complete()
             except OSError as error:
-                raise StorageError(f"the ledger {self._path} cannot be written{reason(error)}") from None
+                if self.earlier.state == "sealed":
+                    raise StorageError(f"the ledger {self._path} cannot be written{reason(error)}") from None
             self.earlier = self._ledger.find(*self.runs) or self.earlier
             if self.earlier.state == "sealed":
                 raise StorageError(f"{names[-1]} is sealed and could not be published: see {_completing(self._ledger.path)}")
