@@ -186,7 +186,7 @@ def test_a_pending_write_is_written_once_and_is_no_frame(people, tmp_path):
     with pytest.raises(JobError, match="has been written"):
         pending.write(tmp_path / "again")
     shown = {name for name in dir(pending) if not name.startswith("_")}
-    assert shown == {"job", "privacy", "schema", "write"}
+    assert shown == {"guarantee", "job", "privacy", "schema", "write"}
     assert type(pending).__mro__[1] is object
 
 
