@@ -46,7 +46,7 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 
 
 @click.command("estimate", help=HELP, short_help=SHORT["estimate"])
-@click.argument("paths", metavar="PATH", nargs=-1, required=True)
+@click.argument("path", metavar="PATH", nargs=-1, required=True)
 @click.option(
     "--output",
     metavar="FILE",
@@ -73,11 +73,11 @@ Exit codes: 0 done; 2 files that do not belong together, no such column, or the 
 @click.option("--column", "columns", multiple=True, metavar="NAME", help="Only this column; may be repeated.")
 @threads_option("count")
 @engine_options
-def command(*, paths: tuple[str, ...], engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
+def command(*, path: tuple[str, ...], engine: str, master: str | None, conf: tuple[str, ...], **options: Any) -> None:
     """Estimate and print; the entry point turns errors into exit codes."""
-    if len(paths) > 1:
-        raise click.UsageError(f"PATH is one file, folder or glob, got {len(paths)}; for several files write a glob in quotes: 'out/*.csv'")
-    options["path"] = paths[0]
+    if len(path) > 1:
+        raise click.UsageError(f"PATH is one file, folder or glob, got {len(path)}; for several files write a glob in quotes: 'out/*.csv'")
+    options["path"] = path[0]
     if check_engine(engine, master, conf):
         with Deferred():
             from dpcore.spark.commands import estimate
