@@ -73,12 +73,9 @@ def release_protection(document: Mapping[str, Any], whole: Sequence[str] = ()) -
     unit = document["unit"]
     if unit == "row":
         return protection_in_words(document["privacy"]["delta"], unit)
-    bounds = [
-        f"at most {counted(document[key], word)}"
-        for key, word in (("max_rows_per_unit", "row"), ("max_groups_per_unit", "group"))
-        if document.get(key)
-    ]
-    was = "was" if len(bounds) == 1 and bounds[0].startswith("at most 1 ") else "were"
+    limits = {word: document.get(f"max_{word}s_per_unit") for word in ("row", "group")}
+    bounds = [f"at most {counted(limit, word)}" for word, limit in limits.items() if limit]
+    was = "was" if [limit for limit in limits.values() if limit] == [1] else "were"
     used = f"; {' and '.join(bounds)} of each {was} used, chosen at random{_except(whole)}" if bounds else ""
     tables = joins_of(document)
     where = f" in {counted(len(tables) + 1, 'table')} together" if tables else ""
@@ -154,7 +151,7 @@ def limits_in_words(document: Mapping[str, Any], whole: Sequence[str] = ()) -> l
         bounds = []
     if rows == 1 and bounds:
         one = f"One row of each {plain_name(unit)} is used, chosen at random if there are more{_except(whole)}"
-        said.append(f"{one}: counts say how many units there are, not how many rows.")
+        said.append(f"{one}: counts are of units, not of rows, and sums and means are of that one row.")
     elif bounds:
         left_out = f"{' and '.join(bounds)} of each {plain_name(unit)}, if there are any, are left out{_except(whole)}"
         sums = "other sums" if whole else "sums"
