@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Context, Decimal, localcontext
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 Law = Literal["laplace", "gaussian", "discrete_laplace"]
+DIGITS = 50
 
 
 def check_confidence(confidence: object) -> float:
@@ -33,22 +35,35 @@ def standard_deviation(law: Law, scale: float) -> float:
     return 1 / (math.sqrt(2.0) * math.sinh(min(0.5 / scale, 700.0)))
 
 
+@lru_cache(maxsize=4096)
 def noise_variance(kind: str, scale: float) -> float:
-    """Variance of the noise of one number.
+    """Variance of the noise of one number: the same float on every machine, because answers may be weighted by it.
 
-    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))). Discrete Gaussian: the
-    sum over its law, which from σ = 4 on is σ² to the last bit. Infinite where it leaves the range of float64.
+    Laplace: 2b². Gaussian: σ². Discrete Laplace with ratio r = e^(−1/b): 2r/(1 − r)² = 1/(2 sinh²(1/(2b))), which from b = 2^20 on is
+    2b² − 1/6 to the last bit. Discrete Gaussian: the sum over its law, which from σ = 3/2 on is σ² to the last bit. Infinite where it
+    leaves the range of float64.
     """
     if kind == "laplace":
         return 2 * scale * scale  # `scale**2` would raise where the product is infinite
     if kind == "discrete_laplace":
-        # Beyond 350 the variance is below 10^-303, and the square would overflow.
-        return 0.5 / math.sinh(min(0.5 / scale, 350.0)) ** 2
-    if kind == "discrete_gaussian" and scale < 4:
-        squares = np.arange(-64.0, 65.0) ** 2
-        weights = np.exp(-squares / (2 * scale**2))
-        return float(squares @ weights / weights.sum())
-    return scale * scale
+        return 2 * scale * scale - 1 / 6 if scale >= 2.0**20 else _of_discrete_laplace(scale)
+    return _of_discrete_gaussian(scale) if kind == "discrete_gaussian" and scale < 1.5 else scale * scale
+
+
+# Exponentials of libraries and of processors differ in the last bit; those of decimal numbers are rounded correctly.
+
+
+def _of_discrete_laplace(scale: float) -> float:
+    with localcontext(Context(prec=DIGITS)):
+        ratio = (-1 / Decimal(max(scale, 1 / 700))).exp()  # below, the variance is less than 10^-303
+        return float(2 * ratio / ((1 - ratio) * (1 - ratio)))
+
+
+def _of_discrete_gaussian(scale: float) -> float:
+    with localcontext(Context(prec=DIGITS)):
+        twice = 2 * Decimal(scale) * Decimal(scale)
+        weights = [(k * k, (-k * k / twice).exp()) for k in range(1, 24)]
+        return float(2 * sum(square * weight for square, weight in weights) / (1 + 2 * sum(weight for _, weight in weights)))
 
 
 def half_width(law: Law, scale: float, confidence: float) -> float:

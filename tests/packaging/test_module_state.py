@@ -147,7 +147,7 @@ ALLOWED = {
     "inference/_sample_size.py": {"_SPLITS": CONSTANT, "least_sample_size()": CACHE},
     "inference/_thresholds.py": {"thresholds()": CACHE},
     "local/_mean_intervals.py": {"noise_width()": CACHE},
-    "_spread.py": {"largest_sum_width()": CACHE, "tail_width()": CACHE},
+    "_spread.py": {"largest_sum_width()": CACHE, "noise_variance()": CACHE, "tail_width()": CACHE},
     "accounting/_binomials.py": {"EXACT_RESTS": CONSTANT},
     "accounting/_gaussian.py": {"largest_mu()": CACHE, "mu_pure()": CACHE},
     "accounting/_shuffling.py": {"least_epsilon()": CACHE},

@@ -1,6 +1,8 @@
 """The mathematics of noise scales: guarantees as intervals, and searches for the scale that meets one.
 
-A search may be approximate, because its result is certified in interval arithmetic before it is returned.
+A search may be approximate, because its result is certified in interval arithmetic before it is returned. Searches in float64 differ in
+the last bits between processors and systems, where exponentials and logarithms do. So that a scale is the same on all of them, what such
+a search finds is rounded to fewer binary digits, and interval arithmetic decides between neighbours.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ LEAST_FLOAT = 5e-324
 CACHED = 1024
 FAR = 40
 """Beyond this number of standard deviations a tail is below the least float64: Φ(−40) < 10^−349."""
+ORDER_BITS, SCALE_BITS = 22, 44
+"""Binary digits of the orders, behind the first one, and of the scales of discrete Gaussian noise that searches find."""
 SCANNED_SCALE = 32.0
 """Discrete Gaussians up to this scale are searched on a grid, because their δ is visibly not monotone."""
 
@@ -133,22 +137,22 @@ def classical_gaussian_scale(epsilon: float, delta: float, sensitivity: float) -
 # zCDP. An order α > 1 is written as 1 + x: near α = 1 the logarithms below are then accurate.
 
 
-def _best_order(objective: Callable[[float], float]) -> float:
-    """Minimise a quasi-convex function of x > 0 by golden section over ln x; any x gives a valid bound, so closeness is enough."""
-    low, high = -700.0, 700.0
-    shrink = (math.sqrt(5) - 1) / 2
-    left, right = high - shrink * (high - low), low + shrink * (high - low)
-    at_left, at_right = objective(math.exp(left)), objective(math.exp(right))
-    for _ in range(90):
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - shrink * (high - low)
-            at_left = objective(math.exp(left))
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + shrink * (high - low)
-            at_right = objective(math.exp(right))
-    return math.exp((low + high) / 2)
+def _best_order(slope: Callable[[float], float]) -> float:
+    """The x of few binary digits up to which a function falls, given the sign of its slope; any x > 0 gives a valid bound.
+
+    Where a slope changes its sign, floats are sure of it, unlike of where a value is the least.
+    """
+    low, high = -1010 << ORDER_BITS, 1010 << ORDER_BITS
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if slope(_order(middle)) < 0 else (low, middle)
+    return _order(low)
+
+
+def _order(number: int) -> float:
+    """The numbers of so many binary digits in their order: that before which there are so many from 1 on."""
+    exponent, rest = divmod(number, 1 << ORDER_BITS)
+    return math.ldexp((1 << ORDER_BITS) + rest, exponent - ORDER_BITS)
 
 
 def _order_terms(x: float) -> tuple[Interval, Interval]:
@@ -157,20 +161,16 @@ def _order_terms(x: float) -> tuple[Interval, Interval]:
     return order, log(1 + order) + order * log(1 + 1 / order)
 
 
-def _float_terms(x: float) -> float:
-    return math.log1p(x) + x * math.log1p(1 / x)
-
-
 def zcdp_delta(rho: float, epsilon: float) -> float:
     """Bound δ from above by exp((α−1)(αρ−ε))/(α−1)·(1−1/α)^α at the best order found."""
-    order, terms = _order_terms(_best_order(lambda x: x * ((1 + x) * rho - epsilon) - _float_terms(x)))
+    order, terms = _order_terms(_best_order(lambda x: (1 + 2 * x) * rho - epsilon - math.log1p(1 / x)))
     return min(exp(order * ((1 + order) * rho - epsilon) - terms).upper(), 1.0)
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
     """Bound ε from above at the best order found."""
     log_delta = math.log(delta)
-    order, terms = _order_terms(_best_order(lambda x: (1 + x) * rho - (log_delta + math.log1p(x)) / x - math.log1p(1 / x)))
+    order, terms = _order_terms(_best_order(lambda x: rho * x * x + log_delta + math.log1p(x)))
     return max(((1 + order) * rho - (log(Interval.of(delta, order.precision)) + terms) / order).upper(), 0.0)
 
 
@@ -199,7 +199,10 @@ def zcdp_discrete_gaussian_scale(epsilon: float, delta: float, sensitivity: floa
     """Find σ from the largest ρ = Δ²/2σ² that the conversion allows."""
     # For a fixed order the bound is at most δ exactly when ρ ≤ (εx + ln δ + terms)/(x(1+x)); the best order allows the largest ρ.
     log_delta = math.log(delta)
-    order, terms = _order_terms(_best_order(lambda x: -(epsilon + (log_delta + _float_terms(x)) / x) / (1 + x)))
+    # That ρ grows in x as long as εx² + (1 + 2x)(ln δ + ln(1+x)) + x² ln(1 + 1/x) < 0.
+    order, terms = _order_terms(
+        _best_order(lambda x: epsilon * x * x + (1 + 2 * x) * (log_delta + math.log1p(x)) + x * (x * math.log1p(1 / x)))
+    )
     rho = (order * epsilon + log(Interval.of(delta, order.precision)) + terms) / (order * (1 + order))
     return (sensitivity / sqrt(2 * rho)).upper() if Interval.of(LEAST_FLOAT, 64).at_most(rho) else math.inf
 
@@ -250,9 +253,10 @@ def exact_discrete_gaussian_scale(epsilon: float, delta: float, shift: int) -> f
     if limit == math.inf:
         return limit
     search = _scan_small_scales if limit <= SCANNED_SCALE else _follow_gaussian
-    start = search(epsilon, delta, shift, limit)
-    for bits in range(50, 0, -2):  # the searches are approximate: step away until the certificate holds
-        scale = start * (1 + 2.0**-bits)
+    start, exponent = math.frexp(search(epsilon, delta, shift, limit))
+    nearest = math.floor(math.ldexp(start, SCALE_BITS))
+    for step in (0, 1, 2, 3, *(2**power for power in range(2, SCALE_BITS, 2))):  # until the certificate holds
+        scale = math.ldexp(nearest + step, exponent - SCALE_BITS)
         if scale >= limit:
             break
         if certified(scale):

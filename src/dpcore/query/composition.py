@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 
 ZERO = Fraction(0)
-CLOSE = 2.0**-30
-"""How near, of itself, the largest ε that fits is found: a share loses less than 2·10^−9 of itself."""
+DIGITS = 32
+"""The largest ε that fits is sought among the numbers of so many binary digits, of which there is one largest: its search goes by
+logarithms, whose last bits machines compute differently, and its result is the same on all. A share loses less than 10^−9 of itself."""
 SMALLEST = 2.0**-36
 """An ε below which no share is sought: the noise would be beyond what its mechanism can make."""
 TINY = 5e-324
@@ -119,7 +120,7 @@ def _with_share(job: ReleaseJob, place: int, share: Fraction, answer_of: AnswerO
 
 
 def _largest(part: Callable[[float], Fraction]) -> float:
-    """The largest number that costs at most the whole, from below, within a few parts in 10^9; `part` of the whole grows from nothing."""
+    """The largest number of so many binary digits that costs at most the whole; `part` of the whole grows from nothing."""
     low, high, at_low, at_high = 1.0, 2.0, part(1.0), part(2.0)
     while at_high <= 1 and high < 2.0**20:
         low, high, at_low, at_high = high, 2 * high, at_high, part(2 * high)
@@ -131,18 +132,17 @@ def _largest(part: Callable[[float], Fraction]) -> float:
 
 
 def _narrowed(part: Callable[[float], Fraction], low: tuple[float, float], high: tuple[float, float]) -> float:
-    """The number from below, between one that fits and one that does not, each with the logarithm of its part.
+    """The largest that fits, between a power of two that does and the next one, which does not, each with the logarithm of its part.
 
     A cost is nearly a power, so a secant of logarithms meets it; after a trial that has not halved the interval, its middle is next.
     """
-    width, secant = math.log(high[0] / low[0]), True
-    while width > CLOSE:
-        ahead = width * low[1] / (low[1] - high[1]) if secant else width / 2
-        middle = low[0] * math.exp(min(max(ahead, CLOSE / 2), width - CLOSE / 2))
+    step, secant = low[0] * 2.0 ** (1 - DIGITS), True
+    while (width := high[0] - low[0]) > step:
+        ahead = low[0] * math.expm1(math.log(high[0] / low[0]) * low[1] / (low[1] - high[1])) if secant else width / 2
+        middle = low[0] + min(max(step * math.floor(ahead / step), step), width - step)
         found = part(middle)
         low, high = ((middle, _log(found)), high) if found <= 1 else (low, (middle, _log(found)))
-        before, width = width, math.log(high[0] / low[0])
-        secant = width <= before / 2
+        secant = high[0] - low[0] <= width / 2
     return low[0]
 
 

@@ -178,6 +178,15 @@ def scale_deviation(noise: RealNoise, scale: Any) -> Any:
     return scale if isinstance(noise, Gaussian) else laplace_deviation(scale)
 
 
+def norm(one: Any, *others: Any) -> Any:
+    """√(x² + y² + …) by operations that every machine rounds alike, as it does not those of libraries; released values are made of it."""
+    for other in others:
+        larger, smaller = np.maximum(np.abs(one), np.abs(other)), np.minimum(np.abs(one), np.abs(other))
+        ratio = smaller / np.where(larger == 0, 1.0, larger)
+        one = larger * np.sqrt(1 + ratio * ratio)
+    return one
+
+
 APART = 2**40
 """Elements between the draws for one group and those for the next: more than a choice among all cells takes, in every round."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from dpcore.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcore.noise import default_grid
-from dpcore.query.noise import half_width_of, unit_width
+from dpcore.query.noise import half_width_of, norm, unit_width
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +33,7 @@ def combined_width(one: IntegerNoise | RealNoise, other: IntegerNoise | RealNois
     """
     v, w = (np.asarray(weight, np.float64) for weight in weights)
     if isinstance(one, Gaussian | DiscreteGaussian):
-        joint = unit_width("gaussian", beta) * np.hypot(v * one.scale, w * other.scale)
+        joint = unit_width("gaussian", beta) * norm(v * one.scale, w * other.scale)
     else:
         joint = _laplace_pair(v * one.scale, w * other.scale, beta)
     alone = v * float(half_width_of(one, beta / 2)) + w * float(half_width_of(other, beta / 2))

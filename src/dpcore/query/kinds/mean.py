@@ -15,7 +15,7 @@ from dpcore.query.estimators import AT_LEAST, OneColumn, OneSum, given, reals_of
 from dpcore.query.fields import Bound, NumberOrSkip
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.methods import KNOWN, Method
-from dpcore.query.noise import described, half_width_of, integer_noise, noisy_sums, real_noise, rho_of, standard_deviation
+from dpcore.query.noise import described, half_width_of, integer_noise, noisy_sums, norm, real_noise, rho_of, standard_deviation
 from dpcore.query.query_sections import BOUNDED_KEYS, INSTEAD, BoundedQuery
 from dpcore.query.quotients import FEWER, combined_width, quotient_interval
 from dpcore.query.reads import clamped
@@ -163,7 +163,7 @@ class PrivateMeanEstimator(OneColumn):
         deviations = [standard_deviation(noise) for noise in (self.total, self.count)]
         return {
             "value": value,
-            "stderr": np.hypot(deviations[0], (value - self.middle) * deviations[1]) / np.maximum(count, 1),
+            "stderr": norm(deviations[0], (value - self.middle) * deviations[1]) / np.maximum(count, 1),
             "interval": np.stack([low, high], axis=-1),
             "count": count,
         }

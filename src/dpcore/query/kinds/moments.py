@@ -47,6 +47,7 @@ from dpcore.query.noise import (
     multiple_above,
     noisy_integer,
     noisy_integers,
+    norm,
     part_of,
     real_noise,
     rho_of,
@@ -449,14 +450,13 @@ class _TwoReleases:
         estimator, rows, alone = self.estimator, self.rows, len(self.estimator.steps) == 1
         counting = 0.0 if estimator.count is None else standard_deviation(estimator.count)
         deviations = [
-            np.hypot(scale_deviation(estimator.means, estimator.mean_scale(steps)), (centres - steps.most / 2) * steps.unit * counting)
-            / rows
+            norm(scale_deviation(estimator.means, estimator.mean_scale(steps)), (centres - steps.most / 2) * steps.unit * counting) / rows
             for steps, centres in zip(estimator.steps, self.centres, strict=True)
         ]
-        value = self.products / rows - (deviations[0] ** 2 if alone else 0.0)
+        value = self.products / rows - (deviations[0] * deviations[0] if alone else 0.0)
         value = np.clip(value, -estimator.largest, estimator.largest)
         second = estimator.second_order(deviations)
-        deviation = np.hypot(np.hypot(scale_deviation(estimator.product, self.scales) / rows, value * counting / rows), second)
+        deviation = norm(scale_deviation(estimator.product, self.scales) / rows, value * counting / rows, second)
         width = self.scales * estimator.product_unit_width(self.beta)
         corners = [total / count for total in (self.products - width, self.products + width) for count in self.ends]
         low, high = estimator.widened((np.minimum.reduce(corners), np.maximum.reduce(corners)), self.misses)

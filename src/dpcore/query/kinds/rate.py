@@ -20,7 +20,7 @@ from dpcore.query.fields import SKIP, Bound, Listed
 from dpcore.query.kinds.base import NumberKind
 from dpcore.query.kinds.count import BETWEEN, check_range, condition_in_words, condition_of, matching
 from dpcore.query.methods import Method
-from dpcore.query.noise import half_width_of, integer_noise, standard_deviation
+from dpcore.query.noise import half_width_of, integer_noise, norm, standard_deviation
 from dpcore.query.prose import declared_parts, sentence_of
 from dpcore.query.query_sections import GroupedQuery
 from dpcore.query.quotients import FEWER, combined_width, quotient_interval
@@ -128,7 +128,7 @@ class RateEstimator(OneDraw):
         rows, beta = match + other, 1 - self.section.confidence
         value = _quotient(match, rows)
         low, high = (0.5 + end for end in quotient_interval((match - other) / 2, rows, 0.5, lambda far: self._off(far, beta)))
-        deviation = standard_deviation(self.mechanism) * np.hypot(1 - value, value) / np.maximum(rows, 1)
+        deviation = standard_deviation(self.mechanism) * norm(1 - value, value) / np.maximum(rows, 1)
         return _said(value, deviation, low, high) | {"matching": match, "count": rows}
 
     def expected_error(self, rows: int | None) -> float | None:  # noqa: ARG002

@@ -1,0 +1,97 @@
+"""Releases on a machine whose mathematical functions have other last bits: `python -m support.last_bits SEED`, run in `tests`.
+
+Exponentials, logarithms and their kin are rounded differently by C libraries, by NumPy's code for each CPU level and by SciPy; only
++, −, ×, ÷ and the square root are the same everywhere. With a seed other than 0 each result of the former that is no whole number becomes
+one of its neighbours, at random. Printed are documents of keyed jobs, without what describes errors and not what was released.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import random
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy import special
+
+OF_MATH = ("exp", "log", "log1p", "expm1", "log2", "log10", "sinh", "cosh", "tanh", "sin", "cos", "tan", "asin", "acos", "atan", "atan2")
+OF_MATH = (*OF_MATH, "hypot", "erf", "erfc", "gamma", "lgamma", "pow", "exp2", "cbrt")
+OF_NUMPY = ("exp", "log", "log1p", "expm1", "log2", "log10", "sin", "cos", "hypot", "power", "cbrt", "arctan2", "sinc", "logaddexp")
+OF_SCIPY = ("ndtri", "ndtr", "log_ndtr", "erfcx", "erfc", "erf", "erfinv", "erfcinv", "gammaln", "betainc", "betaincinv", "xlogy")
+OF_SCIPY = (*OF_SCIPY, "logsumexp", "gammainc", "gammaincinv")
+ERRORS = ("interval", "rank_error")
+"""Keys of answers that are computed by such functions."""
+CASES = (
+    "gaussian of row",
+    "zcdp of person",
+    "example daily",
+    "running total of numbers",
+    "private rows, later",
+)
+
+
+def perturb(seed: int) -> None:
+    """Replace the functions, before anything of dpcore is imported."""
+    rng = random.Random(seed)
+
+    def moved(value: float) -> float:
+        sign = rng.choice((-1, 0, 1))
+        return value if not sign or not math.isfinite(value) or value == int(value) else math.nextafter(value, sign * math.inf)
+
+    def replace(module: Any, name: str) -> None:
+        exact = getattr(module, name)
+
+        def other(*arguments: Any, **options: Any) -> Any:
+            found = exact(*arguments, **options)
+            if isinstance(found, np.ndarray):
+                return np.reshape([moved(each) for each in found.ravel().tolist()], found.shape)
+            return type(found)(moved(float(found)))
+
+        setattr(module, name, other)
+
+    for module, names in ((math, OF_MATH), (np, OF_NUMPY), (special, OF_SCIPY)):
+        for name in names:
+            if hasattr(module, name):
+                replace(module, name)
+
+
+def kept(value: Any) -> Any:
+    """What was released, and what it was released with."""
+    if isinstance(value, dict):
+        return {key: kept(each) for key, each in value.items() if key not in ERRORS}
+    return [kept(each) for each in value] if isinstance(value, list) else value
+
+
+def totals_of_nested_groups() -> Any:
+    """A table of discrete noise, whose numbers are made to add up by the variances of its levels."""
+    from dpcore import PrivateTable
+    from dpcore.testing import KeyedRandom
+
+    people = {"region": [place % 3 for place in range(600)], "kind": [place * place % 7 for place in range(600)]}
+    table = PrivateTable(pd.DataFrame(people), relation="add_remove", rng=KeyedRandom(bytes(range(32))))
+    groups = {"region": [0, 1, 2], "kind": [0, 1, 2, 4]}
+    levels = {"total": 0.2, "region": 0.3, "kind": 0.5}
+    return table.group_by("region", "kind", groups=groups, consistent={"levels": levels}).count(epsilon=1.3).document
+
+
+def main(seed: int) -> None:
+    """Print the documents."""
+    if seed:
+        perturb(seed)
+    from support import corpus
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("examples").mkdir()
+        found = {name: corpus.documents(name) for name in CASES}
+    found["totals"] = totals_of_nested_groups()
+    print(json.dumps({name: kept(document) for name, document in found.items()}))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
