@@ -80,6 +80,45 @@ def totals_of_nested_groups() -> Any:
     return table.group_by("region", "kind", groups=groups, consistent={"levels": levels}).count(epsilon=1.3).document
 
 
+def direct_calls() -> dict[str, Any]:
+    """Scales and numbers of mechanisms, selections, distributions and local randomisers."""
+    from dpcore import distributions, inference, local, mechanisms, selection
+    from dpcore.testing import KeyedRandom
+
+    key, rng = KeyedRandom(bytes(range(32))), np.random.default_rng(3)
+    records, vectors, counts = rng.random(500), rng.random((200, 5)) / 2, rng.integers(0, 99, 40)
+    found: dict[str, Any] = {}
+    for epsilon, delta in ((0.37, 1e-6), (0.19, 1e-9)):
+        noise = [
+            mechanisms.Laplace(epsilon, 1.3),
+            mechanisms.Gaussian(epsilon, delta, 1.3),
+            mechanisms.Gaussian(epsilon, delta, 1.3, method="classical"),
+            mechanisms.DiscreteLaplace(epsilon, 2),
+            mechanisms.DiscreteGaussian(epsilon, delta, 2),
+            mechanisms.DiscreteGaussian(epsilon, delta, 1, method="exact"),
+        ]
+        numbers = [
+            *(each.scale for each in noise),
+            *(each.release(counts if "Discrete" in type(each).__name__ else records, rng=key) for each in noise[:5]),
+            selection.top_s(records, epsilon, 0.1, s=3, delta=delta, method="peeling", values=True, rng=key).values,
+            selection.top_s(records, epsilon / 2, 0.1, s=3, delta=delta, method="oneshot_laplace", rng=key).scale,
+            distributions.perturbed_histogram(records, epsilon, (0, 1), bins=9, rng=key).masses,
+            distributions.smoothed_histogram(records, epsilon, (0, 1), bins=9, draws=20, rng=key).draws,
+            distributions.dirichlet_histogram(records, epsilon, (0, 1), bins=9, draws=20, rng=key).draws,
+            distributions.orthogonal_series(records, epsilon, (0, 1), terms=4, draws=20, rng=key).draws,
+            inference.mean(vectors, epsilon, delta, 2.0, rng=key).value,
+            inference.mean(vectors, epsilon, delta, "sqrt_log_n", sigma=0.3, rng=key).radius,
+            inference.AdaptiveQueries(records, epsilon, delta, uses=20, rng=key).scale,
+            inference.covariance(vectors, epsilon, delta, 2.0, rng=key).value,
+            local.LocalGaussian(epsilon, delta, lower=0, upper=1).privatize(records, rng=key),
+            local.LocalDiscreteGaussian(epsilon, delta, lower=0, upper=99).privatize(counts, rng=key),
+            local.SubsetSelection(epsilon, k=7).privatize(counts % 7, rng=key),
+            local.HadamardResponse(epsilon, k=7).privatize(counts % 7, rng=key),
+        ]
+        found[str(epsilon)] = [np.asarray(each).tolist() for each in numbers]
+    return found
+
+
 def main(seed: int) -> None:
     """Print the documents."""
     if seed:
@@ -89,7 +128,7 @@ def main(seed: int) -> None:
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         Path("examples").mkdir()
         found = {name: corpus.documents(name) for name in CASES}
-    found["totals"] = totals_of_nested_groups()
+    found |= {"totals": totals_of_nested_groups(), "calls": direct_calls()}
     print(json.dumps({name: kept(document) for name, document in found.items()}))
 
 

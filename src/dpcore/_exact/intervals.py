@@ -410,6 +410,11 @@ def cos_sin_of_turns(turns: Interval) -> tuple[Interval, Interval]:
     return _around(cosine, 8 + width, -working, precision), _around(sine, 8 + width, -working, precision)
 
 
+def log_up(number: Fraction | float) -> float:
+    """The logarithm of a positive number, rounded up: the same float on every machine, as that of a library is not."""
+    return log(Interval.of(number, 192)).upper()
+
+
 def log_complement(x: Interval) -> Interval:
     """Enclose −ln(1 − x) for x in (0, 1), to good relative precision even for small x."""
     if x.at_most(2.0**-100):

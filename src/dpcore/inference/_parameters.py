@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
+from dpcore._exact.intervals import log_up
 from dpcore._validation import REAL_DTYPES, check_array, check_positive, check_real
 from dpcore.errors import ParameterError
 from dpcore.sums import LARGEST_BOUND, SMALLEST_BOUND
@@ -44,7 +45,7 @@ def clipping_radius(radius: object, sigma: float | None, constant: float, n: int
             raise ParameterError("sigma must be given for radius='sqrt_log_n', got None")
         if n < 2:
             raise ParameterError(f"radius='sqrt_log_n' must have at least two records, as ln 1 = 0, got {n}")
-        radius = check_positive("constant", constant) * sigma * math.sqrt(math.log(n))
+        radius = check_positive("constant", constant) * sigma * math.sqrt(log_up(n))
     return check_real("radius", radius, low=SMALLEST_BOUND, high=LARGEST_BOUND)
 
 

@@ -6,12 +6,14 @@ import contextlib
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from dpcore import accounting, selection
+from dpcore._exact.intervals import log_up
 from dpcore._processes import OneProcess
 from dpcore._validation import REAL_DTYPES, check_array, check_beta, check_choice, check_integer, check_positive, check_real
 from dpcore.errors import BudgetError, ParameterError, ParameterTypeError
@@ -107,7 +109,7 @@ class AdaptiveQueries(Guaranteed, OneProcess):
         check_positive("epsilon", self.epsilon)
         self._rng = resolve(rng)
         self._records, self.n = records, _length(records)
-        self._scale = math.sqrt(8 * self.uses * -math.log(self.delta)) / self.epsilon * _UP
+        self._scale = math.sqrt(8 * self.uses * log_up(1 / Fraction(self.delta))) / self.epsilon * _UP
         self._asked, self._failed, self._lock = 0, False, threading.Lock()
         super().__init__()
         self._selections: list[float] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from fractions import Fraction
 from functools import lru_cache
 from typing import Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from dpcore import accounting
 from dpcore._dataclasses import dataclass
+from dpcore._exact.intervals import log_up
 from dpcore._spread import tail_of
 from dpcore._validation import check_choice, check_positive, check_real, check_sensitivity
 from dpcore.accounting.scales import quotient_up
@@ -140,7 +142,7 @@ def check_given_scale(scale: object) -> float | Literal["calibrated"] | None:
 
 def _peeling_scale(request: Request) -> float:
     """b = 2λ√(3 s ln(1/δ))/ε of Private inference (chapter 9), Algorithm 9.2.2."""
-    scale = 2 * request.sensitivity * math.sqrt(3 * request.s * -math.log(request.delta)) / request.epsilon
+    scale = 2 * request.sensitivity * math.sqrt(3 * request.s * log_up(1 / Fraction(request.delta))) / request.epsilon
     return check_scale(scale, request.epsilon, request.sensitivity)
 
 
@@ -198,7 +200,7 @@ def _oneshot_plan(scale: object, request: Request, d: int) -> Plan:
         raise ParameterError(f"delta must be in (0, {ONESHOT_DELTA}) for method='oneshot_laplace', got {request.delta!r}")
     share = request.value_share if request.has_values else 0.0
     epsilon, delta = math.nextafter(request.epsilon * (1 - share), 0.0), math.nextafter(request.delta * (1 - share), 0.0)
-    b = 8 * request.sensitivity * math.sqrt(request.s * math.log(d / delta)) / epsilon
+    b = 8 * request.sensitivity * math.sqrt(request.s * log_up(Fraction(d) / Fraction(delta))) / epsilon
     b = check_scale(b * (1 + 2.0**-45), request.epsilon, request.sensitivity)  # more than the rounding of the line before
     if not share:
         return Plan(b, b, "qiao-su-zhang")
