@@ -86,8 +86,9 @@ def ordinary_signals() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Give the option that `make test` uses."""
+    """Give the options that `make test` and `make test-long` use."""
     parser.addoption("--by-file", action="store_true", help="Name each file when its tests have run, with the time that is left.")
+    parser.addoption("--part", metavar="K/M", help="Run the K-th of M parts of the files.")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -101,7 +102,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of tests marked `some(n)`, take n cases, with each value of each parameter as far as they suffice; all where long tests run too."""
+    """Take the files of a part; of tests marked `some(n)` n cases, with each value of each parameter as far as they suffice.
+
+    All cases where long tests run too.
+    """
+    if config.getoption("part"):
+        from support.parts_of_files import files_of, part
+
+        files = files_of(part(config.getoption("part")), (item.nodeid.partition("::")[0] for item in items))
+        _deselect(config, items, {item for item in items if item.nodeid.partition("::")[0] not in files})
     if "long" in config.option.markexpr.replace("not long", ""):
         return
     cases: dict[str, list[Any]] = {}
@@ -110,6 +119,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.get_closest_marker("some") is not None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left_out = {item for of_one in cases.values() for item in _beyond(of_one, of_one[0].get_closest_marker("some").args[0])}
+    _deselect(config, items, left_out)
+
+
+def _deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

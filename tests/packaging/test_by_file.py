@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from support import by_file
+from support import by_file, parts_of_files
 
 TESTS = Path(__file__).parents[1]
 
@@ -41,6 +41,34 @@ def test_each_file_is_named_once_and_each_failure_at_once(tmp_path, processes):
     assert lines[-2].startswith("[100 %") or lines[-1].startswith("FAILED test_bad.py::test_c - ")
     assert "FAILED test_bad.py::test_c" in lines
     assert "1 failed, 3 passed" in done.stdout
+
+
+def test_parts_are_all_files_once():
+    files = [f"tests/test_{number}.py" for number in range(11)]
+    parts = [parts_of_files.files_of((number, 4), reversed(files)) for number in (1, 2, 3, 4)]
+    assert sorted(file for each in parts for file in each) == sorted(files)
+    assert [len(each) for each in parts] == [3, 3, 3, 2]
+
+
+@pytest.mark.parametrize("text", ["0/4", "5/4", "1", "1/0", "a/b", "-1/4"])
+def test_a_part_that_is_none_is_refused(text):
+    with pytest.raises(pytest.UsageError, match=r"--part must be K/M with 1 ≤ K ≤ M"):
+        parts_of_files.part(text)
+
+
+@pytest.mark.long
+def test_a_run_takes_the_files_of_its_part():
+    here = "tests/api/blackwell/"
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-q", "-m", "long or not long", here]
+    found = [
+        subprocess.run([*command, *option], capture_output=True, text=True, check=True, cwd=TESTS.parent).stdout
+        for option in ([], ["--part", "1/2"], ["--part", "2/2"])
+    ]
+    every, first, second = ({line for line in text.splitlines() if "::" in line} for text in found)
+    assert first | second == every
+    assert not first & second
+    assert first
+    assert second
 
 
 class Terminal:
