@@ -235,9 +235,10 @@ def bounds_of(case: Case) -> tuple[Side, ...]:
         The function.
     """
     sides = [Side(name="keystream + copy", prepare=keystream_and_copy(case.words), kind="bound", judges=True)]
-    if _backend.secure_cipher() == "aes256":
+    has_aes = _backend.secure_cipher() == "aes256"
+    if has_aes:
         sides.append(Side(name="ChaCha20 keystream + copy", prepare=keystream_and_copy(case.words, "chacha20"), kind="bound"))
-    if _backend.selected_level() == "x86_v3":
+    if has_aes and _backend.selected_level() == "x86_v3":
         sides.append(Side(name=ON_AES_NI, prepare=_on_aes_ni(case.words), kind="bound"))
     sides.append(Side(name="copy", prepare=copy, kind="bound"))
     return tuple(sides)
