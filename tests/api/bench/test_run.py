@@ -168,7 +168,8 @@ def test_an_error_of_the_run_itself_is_raised():
         run([item()], 1.0, mode="quick", progress=bug)
 
 
-def test_levels_are_run_one_by_one_and_the_selected_one_comes_back():
+def test_levels_are_run_one_by_one_and_the_selected_one_comes_back(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("DPCORE_ISA", raising=False)
     before, seen = _backend.selected_level(), []
     every = _backend.available_levels()[::-1]
     results = ran(item("levelled", work=lambda: seen.append(_backend.selected_level()), levels=True, character="cache"), item("best"))
@@ -182,7 +183,8 @@ def test_a_level_that_the_environment_has_chosen_is_the_only_one(monkeypatch: py
     assert [row.level for row in ran(item(levels=True, character="cache")).rows] == [_backend.selected_level()]
 
 
-def test_a_quick_run_has_other_levels_only_for_work_in_the_cache():
+def test_a_quick_run_has_other_levels_only_for_work_in_the_cache(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("DPCORE_ISA", raising=False)
     assert len(ran(item(levels=True, character="memory")).rows) == 1
     assert len(ran(item(levels=True, character="memory"), mode="full").rows) == len(_backend.available_levels())
 
