@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from mpmath import exp, fsum, mpf, sinh, workprec
 
 from dpcore import ParameterError, ParameterTypeError, local, noise
 from dpcore._spread import noise_variance
@@ -90,6 +92,19 @@ def test_the_variance_of_discrete_noise_is_the_sum_over_its_law():
         z = np.arange(-1000, 1001, dtype=np.float64)
         for kind, weights in (("discrete_laplace", np.exp(-abs(z) / scale)), ("discrete_gaussian", np.exp(-(z**2) / (2 * scale**2)))):
             assert noise_variance(kind, scale) == pytest.approx(float(weights @ z**2 / weights.sum()), rel=1e-12)
+
+
+def test_the_variance_of_discrete_noise_is_within_two_units_in_the_last_place():
+    ends = (1.5, 2.0**20)  # of the ways to compute it
+    for scale in (0.03, 0.7, 5.0, 900.0, *(math.nextafter(end, 0.0) for end in ends), *ends, 2.0**40):
+        with workprec(200):
+            of_laplace = 1 / (2 * sinh(1 / (2 * mpf(scale))) ** 2)
+            laws = {"discrete_laplace": of_laplace}
+            if scale < 6:
+                weights = {k: exp(-mpf(k * k) / (2 * mpf(scale) ** 2)) for k in range(-80, 81)}
+                laws["discrete_gaussian"] = fsum(k * k * weight for k, weight in weights.items()) / fsum(weights.values())
+            for kind, exact in laws.items():
+                assert abs(noise_variance(kind, scale) / exact - 1) <= mpf(2) ** -51
 
 
 def test_the_noise_is_that_of_the_noise_functions_on_clamped_numbers():
