@@ -174,3 +174,20 @@ def test_proposals_are_never_below_what_they_stand_for(exponent):
             true = mpmath.mpf(ahead.numerator) / ahead.denominator / scale + mpmath.log(mpmath.mpf(weight.item()))
             assert true <= 0
             assert sure < 0 or mpmath.exp(true) >= sure
+
+
+def test_logarithms_of_weights_against_200_bits():
+    """Off by at most 5·2^-53 of themselves: next to 1, at both ends of the floats, and where a block ends."""
+    rng = np.random.default_rng(5)
+    near_one = 1 + rng.uniform(-1, 1, 3000) * 2.0 ** -rng.integers(0, 53, 3000)
+    beside = [*np.nextafter(0.5**0.5, [0, 1]), *np.nextafter(1.0, [0, 2])]
+    ends = [5e-324, 2.0**-1022, float(np.nextafter(2.0**1023, 0)) * 2, 0.5, 1.0, 2.0, *beside]
+    weights = np.concatenate([near_one, rng.random(3000), np.exp(rng.uniform(-745, 709, 3000)), ends])
+    weights = weights[weights > 0]
+    found = _measure.logarithms(weights)
+    with mpmath.workprec(200):
+        pairs = [(mpmath.log(weight), log) for weight, log in zip(weights.tolist(), found.tolist(), strict=True)]
+        assert max(abs(exact - log) - 5 * mpmath.ldexp(abs(exact), -53) for exact, log in pairs) <= 0
+    assert not found[weights == 1.0].any()
+    for size in (0, 1, _measure._BLOCK - 1, _measure._BLOCK, _measure._BLOCK + 1):
+        assert _measure.logarithms(weights[:size]).tolist() == found[:size].tolist()
