@@ -39,8 +39,10 @@ _KEPT = 0.998
 _UNIT_BITS = 12
 _ENOUGH = 1e-20
 """Squared length of the last of Newton's steps, in units of the curvature."""
+_STEEPNESS = 14
+"""Bounds √2·π²."""
 _RESERVE = Fraction(1, 2**36)
-"""Bounds what rounding adds to a cosine: 2^-40, less than 2^-42 of its computation, and that of the points in float64."""
+"""Bounds what rounding adds to a cosine, at the middle of a cell and elsewhere: 2^-40, and less than 2^-42 of its computation."""
 _LEAST_BLOCK, _LARGEST_BLOCK = 1 << 8, 1 << 17
 
 
@@ -90,7 +92,7 @@ def _checked(distance: SeriesDistance, slopes: list[int], unit: Fraction) -> Til
     if tilt > steepness:
         slopes, tilt = [0] * len(slopes), Fraction(0)
     floor = _root_down(beyond * (steepness - tilt))
-    return Tilt(tuple(slope * unit for slope in slopes), _top(np.array(slopes, np.float64) * float(unit)), floor)
+    return Tilt(tuple(slope * unit for slope in slopes), _top(slopes, unit), floor)
 
 
 def _root_down(square: Fraction) -> Fraction:
@@ -101,24 +103,28 @@ def _root_down(square: Fraction) -> Fraction:
     return Fraction(math.isqrt((square.numerator << shift) // square.denominator), 2 ** (shift // 2))
 
 
-def _top(theta: Reals) -> Fraction:
-    """Bound Σ θ_j √2 cos(πjz) for rounded cosines and all z.
+def _top(slopes: list[int], unit: Fraction) -> Fraction:
+    """Bound Σ θ_j √2 cos(πjz) for rounded cosines and all z, in whole numbers: the last bits of a machine would be those of the draws.
 
     At a maximum the derivative is 0, also at the ends of [0, 1]. So a cell of half-width h whose middle has the value v holds no more than
-    v + h²/2·Σ |θ_j| √2 (πj)².
+    v + h²/2·Σ |θ_j| √2 (πj)². Slopes add up to 2^22 at most, so that sums of products with cosines of 2^41 fit into 64 bits.
     """
-    if not theta.any():
+    if not any(slopes):
         return Fraction(0)
-    j = np.arange(1, len(theta) + 1)
-    curvature = math.sqrt(2) * math.pi**2 * float(np.abs(theta) @ (j * j))
-    largest = float((_waves(len(theta)) @ theta).max()) + curvature / (8 * _POINTS**2)
-    return Fraction(largest) + _RESERVE * Fraction(float(np.abs(theta).sum()))
+    products = _backend.rounded_cosines(_middles(), len(slopes)) * np.array(slopes, np.int64)
+    largest = int(products.sum(axis=1).max()) * Fraction(_backend.COSINE_GRID)
+    largest += Fraction(_STEEPNESS * sum(abs(slope) * j * j for j, slope in enumerate(slopes, 1)), 8 * _POINTS**2)
+    return unit * (largest + _RESERVE * sum(map(abs, slopes)))
+
+
+def _middles() -> Reals:
+    """The middles of the cells."""
+    return (np.arange(_POINTS) + 0.5) / _POINTS
 
 
 def _waves(terms: int) -> Reals:
     """√2·cos(πjz) in the middles of cells, one row a cell."""
-    middles = (np.arange(_POINTS) + 0.5) / _POINTS
-    return np.asarray(math.sqrt(2) * np.cos(math.pi * middles[:, None] * np.arange(1, terms + 1)))
+    return np.asarray(math.sqrt(2) * np.cos(math.pi * _middles()[:, None] * np.arange(1, terms + 1)))
 
 
 def _best(distance: SeriesDistance, limit: float) -> Reals:
