@@ -22,8 +22,9 @@ def test_released_numbers_do_not_depend_on_the_last_bits_of_functions():
     runs = [
         subprocess.Popen([sys.executable, "-m", "support.last_bits", seed], cwd=HERE, stdout=subprocess.PIPE, text=True) for seed in "01"
     ]
-    exact, moved = (json.loads(run.communicate()[0]) for run in runs)
+    printed = [run.communicate()[0] for run in runs]
     assert [run.returncode for run in runs] == [0, 0]
+    exact, moved = map(json.loads, printed)
     assert [name for name in exact if moved[name] != exact[name]] == []
 
 

@@ -118,7 +118,7 @@ def test_floats_keep_their_bounds(case):
 def test_a_tilt_beyond_the_limit_is_refused():
     """‖η‖ > α has no K: the draws are uniform then."""
     own = distances(CASES[2])[0]
-    unit = Fraction(1, 2**10)
+    unit = Fraction(1, 2**20)
     allowed = math.floor(own.tilt_limit / float(unit) * (1 - 1e-9))
     assert _tilted_draws._checked(own, [allowed, 0], unit).slopes == (allowed * unit, 0)
     assert _tilted_draws._checked(own, [math.ceil(allowed * 1.01), 0], unit).slopes == (0, 0)

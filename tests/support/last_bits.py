@@ -82,7 +82,9 @@ def totals_of_nested_groups() -> Any:
 
 def direct_calls() -> dict[str, Any]:
     """Scales and numbers of mechanisms, selections, distributions and local randomisers."""
-    from dpcore import distributions, inference, local, mechanisms, selection
+    from dpcore import _backend, distributions, inference, local, mechanisms, selection
+    from dpcore.distributions._series_distance import SeriesDistance
+    from dpcore.distributions._tilted_draws import tilt_of
     from dpcore.selection._measure import logarithms
     from dpcore.testing import KeyedRandom
 
@@ -117,8 +119,10 @@ def direct_calls() -> dict[str, Any]:
             local.HadamardResponse(epsilon, k=7).privatize(counts % 7, rng=key),
         ]
         found[str(epsilon)] = [np.asarray(each).tolist() for each in numbers]
-    # what is chosen by weights depends on these bits once in 2^45 draws, so they are looked at themselves
+    # what is chosen depends on the last bits of these numbers once in 2^45 draws, so they are looked at themselves
     found["weights"] = logarithms(records).tolist()
+    totals = tuple(_backend.cosine_sums(records, 3, threads=1))
+    found["top"] = str(tilt_of(SeriesDistance(totals, len(records), 20, 3, 1.0)).top)
     return found
 
 
