@@ -205,6 +205,16 @@ def test_no_test_tells_members_within_the_radius_apart(seed, eta, n):
     assert error_sum(p0 @ matrix, (p0 + share * (p1 - p0)) @ matrix, n) >= eta - 1e-12
 
 
+@pytest.mark.parametrize("eta", [0.6, 0.75, 0.9])
+def test_the_radius_of_one_bit_is_narrow(eta):
+    """One bit tells the two laws beside the middle apart at 1.4 times the radius, and not within it."""
+    channel = local.BinaryResponse(1.0).channel()
+    radius = indistinguishable_radius(channel, eta=eta, n=1)
+    for share, is_hidden in [(1.0, True), (1.4, False)]:
+        beside = np.array([1.0, -1.0]) * share * radius / 2
+        assert (error_sum((0.5 + beside) @ channel, (0.5 - beside) @ channel, 1) >= eta) == is_hidden
+
+
 @pytest.mark.parametrize("n", [1, 20])
 def test_a_radius_four_times_as_large_is_noticed(n):
     radius = 4 * indistinguishable_radius(BIT, eta=0.9, n=n)
