@@ -19,7 +19,7 @@ from support.jobs import write_table
 from support.kernels import Law
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, mean_p_value, p_value
 from support.releases import release_text
-from support.totals import total_of_cells
+from support.totals import in_many_groups, total_of_cells
 
 DRAWS, ROWS = 10_000, 400
 TABLE = pa.table(
@@ -40,12 +40,23 @@ def source(tmp_path_factory):
     return write_table(TABLE, tmp_path_factory.mktemp("law") / "in.parquet")
 
 
-def released(source, query, draws=DRAWS, **privacy):
-    """The answer of a job, and many documents of it under one key."""
+def answer_of(source, query, **privacy):
+    """The answer of a job, its exact statistic and a key."""
     text = release_text(source, source.with_suffix(".json"), {"x": query}, privacy=privacy)
     (answer,) = make_release_plan(parse_release_job(tomllib.loads(text))).estimators
-    total, rng = total_of_cells(answer, TABLE.combine_chunks().to_batches()[0]), KeyedRandom(b"laws of 3 kinds, for tests only!")
+    return answer, total_of_cells(answer, TABLE.combine_chunks().to_batches()[0]), KeyedRandom(b"laws of 3 kinds, for tests only!")
+
+
+def released(source, query, draws=DRAWS, **privacy):
+    """The answer of a job, and many documents of it under one key."""
+    answer, total, rng = answer_of(source, query, **privacy)
     return answer, [answer.release(total, rng) for _ in range(draws)]
+
+
+def released_at_once(source, query, draws=DRAWS, **privacy):
+    """The document of a job with many groups, all with the same rows."""
+    answer, total, rng = answer_of(source, query, **privacy)
+    return answer.release_each(in_many_groups(total, draws), rng)
 
 
 def each(documents, key):
@@ -132,16 +143,16 @@ def test_a_mode_is_behind_by_no_more_than_it_says(source, confidence):
 
 
 def test_a_rate_is_made_of_two_counts_with_noise_of_one_scale(source):
-    _, documents = released(source, RATE | {"epsilon": 0.25}, relation="add_remove")
+    document = released_at_once(source, RATE | {"epsilon": 0.25}, relation="add_remove")
     known = np.isin([-1 if each is None else each for each in TABLE["c"].to_pylist()], [1, 2]).sum()
-    match = each(documents, "matching") - known
-    other = each(documents, "count") - ROWS - match
+    match = document["matching"] - known
+    other = document["count"] - ROWS - match
     for noise in (match, other):
         assert p_value(count(noise, 80), integers_law(Law("discrete_laplace", 4.0), 80)) > ERROR_RATE
         assert p_value(count(noise, 80), integers_law(Law("discrete_laplace", 2.0), 80)) < ERROR_RATE
     assert mean_p_value((match * other).astype(float), 0.0, (2 * 4.0**2) ** 2) > ERROR_RATE
-    errors = each(documents, "value") - known / ROWS
-    assert abs(np.mean(errors**2) / np.mean(each(documents, "stderr") ** 2) - 1) < 0.1
+    errors = document["value"] - known / ROWS
+    assert abs(np.mean(errors**2) / np.mean(document["stderr"] ** 2) - 1) < 0.1
 
 
 @pytest.mark.long
@@ -160,11 +171,11 @@ def test_a_rate_of_a_public_number_of_rows_has_one_noise(source):
 @pytest.mark.parametrize("privacy", [{}, {"relation": "add_remove"}])
 def test_intervals_of_a_rate_hold_the_true_one(source, privacy, categories):
     query = RATE | {"epsilon": 0.1, "confidence": 0.9, "categories": categories}
-    _, documents = released(source, query, 5000, **privacy)
+    document = released_at_once(source, query, 5000, **privacy)
     truth = np.isin([-1 if each is None else each for each in TABLE["c"].to_pylist()], categories).mean()
-    intervals = each(documents, "interval")
+    intervals = document["interval"]
     assert holds_as_often(intervals, truth, 0.9, at_least=True)
     assert ((intervals >= 0) & (intervals <= 1)).all()
-    middle = each(documents, "value")[:, None]
+    middle = document["value"][:, None]
     # The broken twin: a standard error where there should be a half-width; at an end of [0, 1] half of its intervals still hold.
     assert not holds_as_often(middle + 0.4 * (intervals - middle), truth, 0.9, at_least=True) or truth in {0, 1}

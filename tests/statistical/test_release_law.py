@@ -19,7 +19,7 @@ from support.jobs import write_table
 from support.kernels import Law
 from support.laws import ERROR_RATE, binomial_p_value, count, integers_law, mean_p_value, p_value
 from support.releases import clinic, release_text, truth
-from support.totals import total_of_cells
+from support.totals import in_many_groups, total_of_cells
 
 DRAWS = 10_000
 
@@ -87,17 +87,15 @@ def test_sums_and_means(source, kind):
 def test_a_mean_over_a_noisy_count(source):
     query = {"kind": "mean", "column": "cost", "lower": 10.0, "upper": 90.0, "missing": 20.0, "epsilon": 2.0}
     answer, tally = answer_of(source, query, relation="add_remove")
-    released = [answer.release(tally, rng) for rng in [KeyedRandom(bytes(range(32)))] for _ in range(DRAWS)]
-    counts = np.array([each["count"] for each in released]) - 500
+    released = answer.release_each(in_many_groups(tally, DRAWS), KeyedRandom(bytes(range(32))))
+    counts = released["count"] - 500
     assert p_value(count(counts, 60), integers_law(Law("discrete_laplace", 1.0), 60)) > ERROR_RATE
     exact = truth("mean cost", clinic(500))
     # The distances from the middle have noise of scale 40/1; sum and count are independent.
-    sums = (np.array([each["value"] for each in released]) - 50) * (counts + 500) - (exact - 50) * 500
+    sums = (released["value"] - 50) * (counts + 500) - (exact - 50) * 500
     assert mean_p_value(sums**2, 2 * 40.0**2, 20 * 40.0**4) > ERROR_RATE
     assert mean_p_value(sums**2 / 4, 2 * 40.0**2, 20 * 40.0**4) < ERROR_RATE
-    stderr = np.array([each["stderr"] for each in released])
-    errors = np.array([each["value"] for each in released]) - exact
-    assert abs(np.mean(errors**2) / np.mean(stderr**2) - 1) < 0.1
+    assert abs(np.mean((released["value"] - exact) ** 2) / np.mean(released["stderr"] ** 2) - 1) < 0.1
 
 
 def test_intervals_hold_as_often_as_they_say(source):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dpcore.query.statistics import Measure, ReadRows
+from dpcore.query.statistics import Measure, ReadRows, SumsOfGroups
 
 Array = npt.NDArray[Any]
 NOWHERE = Path("/nonexistent")
@@ -31,3 +32,12 @@ def total_of_cells(answer: Any, batch: Any) -> Any:
     measure = answer.measure
     codes = None if measure.grouping is None else measure.grouping.codes(batch)
     return total_of(measure, [cells.read(batch.column(name)) for name, cells in measure.reads], codes, rows=len(batch))
+
+
+def in_many_groups(total: Any, groups: int) -> Any:
+    """The statistic of so many groups, each with the rows of the first."""
+    if isinstance(total, SumsOfGroups):
+        many = copy.copy(total)
+        many.totals = in_many_groups(total.totals, groups)
+        return many
+    return np.repeat([total[0], np.zeros_like(total[0])], [groups, 1], axis=0)
